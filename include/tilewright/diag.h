@@ -5,6 +5,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
 typedef struct tw_context tw_context;
 
 /* Where a piece of IR comes from: a line of a text file (`line` > 0), a node of a model (`node`),
@@ -48,4 +53,8 @@ void tw_diagnostics_clear(tw_context *ctx);
  *                    ^ */
 const char *tw_diagnostic_text(tw_context *ctx, const tw_diagnostic *diagnostic);
 
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -22,6 +22,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct tw_arena tw_arena;
 typedef const struct tw_type_s *tw_type;
@@ -600,6 +601,7 @@ typedef bool (*tw_plugin_entry)(tw_context *ctx, int api_version);
 /* Loads and runs it; it stays loaded. False with a diagnostic. */
 bool tw_plugin_load(tw_context *ctx, const char *path);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
