@@ -204,7 +204,8 @@ typedef enum tw_attr_kind {
     TW_ATTR_ARRAY,  /* [a, b] */
     TW_ATTR_DICT,   /* {a = 1, b = 2}: sorted by name */
     TW_ATTR_DENSE,  /* constant tensor: dense<…> : tensor<…> */
-    TW_ATTR_MAP,    /* (d0, d1)[] -> (d0 + 1, d1): expressions over n dimensions */
+    TW_ATTR_MAP,    /* (d0, d1) -> (d0 + 1, d1): expressions over n dimensions */
+    TW_ATTR_ANY,    /* in tw_attr_spec only: any kind */
 } tw_attr_kind;
 
 typedef struct tw_named_attr {
@@ -267,11 +268,11 @@ typedef enum tw_fusion_class {
     TW_FUSE_COMPLEX,     /* convolution, matrix product: with epilogue only */
 } tw_fusion_class;
 
-/* What the attribute must be; TW_ATTR_UNIT in `kind` with `any` means any kind. */
+/* What an attribute must be. */
 typedef struct tw_attr_spec {
     const char *name; /* NULL ends the list */
     tw_attr_kind kind;
-    bool required, any;
+    bool required;
     const char *summary;
 } tw_attr_spec;
 
@@ -291,7 +292,7 @@ struct tw_op_def {
     bool (*verify)(tw_context *ctx, const tw_op *op); /* beyond the table; NULL: nothing more */
     /* Custom syntax after the operation's name; NULL: the generic form. */
     void (*print)(tw_printer *p, const tw_op *op);
-    bool (*parse)(tw_parser *p, tw_op **out);
+    bool (*parse)(tw_parser *p, const tw_op_def *def, tw_op **out);
     int kind; /* the dialect's own enum value, for switch */
 };
 
@@ -474,6 +475,8 @@ void tw_p_attr(tw_printer *p, tw_attr attr);
 void tw_p_expr(tw_printer *p, tw_expr e, const tw_op *op, unsigned first);
 /* ` {a = 1}` of the attributes not in `skip` (NULL-terminated); nothing when none is left. */
 void tw_p_attrs(tw_printer *p, const tw_op *op, const char *const *skip);
+/* All of op in the generic form, for hooks that serve several operations. */
+void tw_p_generic(tw_printer *p, const tw_op *op);
 /* `{` newline, indented operations, `}`; arguments are the custom syntax's business. */
 void tw_p_region(tw_printer *p, const tw_region *region);
 
@@ -494,6 +497,8 @@ bool tw_q_value(tw_parser *p, tw_value **out); /* %name that is defined */
 bool tw_q_new_name(tw_parser *p, const char **out);
 /* ` {a = 1}` if there; appended to the operation. */
 bool tw_q_attrs(tw_parser *p, tw_op *op);
+/* The rest of an operation in the generic form. */
+bool tw_q_generic(tw_parser *p, const tw_op_def *def, tw_op **out);
 /* An expression over %values: each value met is added to `values` (at most TW_MAX_EXPR_DIMS in
  * all) and becomes the dimension of its position. */
 enum { TW_MAX_EXPR_DIMS = 64 };
