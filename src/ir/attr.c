@@ -9,6 +9,7 @@ static uint64_t hash_attr(const struct tw_attr_s *a)
     uint64_t h = tw_hash_mix(a->kind + 1, 0);
     switch (a->kind) {
     case TW_ATTR_UNIT:
+    case TW_ATTR_ANY: /* of specifications, never of an attribute */
         break;
     case TW_ATTR_BOOL:
     case TW_ATTR_INT:
@@ -62,6 +63,7 @@ static bool equal(const void *stored, const void *key)
         return false;
     switch (a->kind) {
     case TW_ATTR_UNIT:
+    case TW_ATTR_ANY:
         return true;
     case TW_ATTR_BOOL:
     case TW_ATTR_INT:
