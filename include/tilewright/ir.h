@@ -523,7 +523,7 @@ typedef struct tw_pass_run {
     tw_context *ctx;
     tw_op *root; /* an operation of the pass's anchor */
     const tw_pass *pass;
-    tw_attr options;  /* DICT of strings or ints; never NULL */
+    tw_attr options;  /* DICT of strings and ints (a flag: 1); never NULL; checked by the table */
     void *user;       /* of the pipeline: the driver's compilation state, or NULL */
     uint64_t changes; /* the pass counts its rewrites here: reported and used by bisection */
     uint64_t max_changes; /* stop rewriting after that many (UINT64_MAX: no bound) */
@@ -532,15 +532,22 @@ typedef struct tw_pass_run {
 struct tw_pass {
     const char *name;    /* "fold-constants" */
     const char *summary;
-    const char *anchor;  /* name of the operation it runs on ("core.module"): run on each */
+    const char *anchor;  /* name of the operation it runs on ("core.module"): run on each that is
+                            not inside another; NULL: on whatever the pipeline runs on */
     bool optional;       /* results are the same without it: may be disabled */
     bool (*run)(tw_pass_run *run);
+    /* Names of INT, STRING and UNIT (flag) options; NULL: takes none. */
+    const tw_attr_spec *options;
 };
 
 bool tw_pass_register(tw_context *ctx, const tw_pass *pass);
 const tw_pass *tw_pass_find(const tw_context *ctx, const char *name);
 size_t tw_pass_count(const tw_context *ctx);
 const tw_pass *tw_pass_at(const tw_context *ctx, size_t i);
+
+/* An option of the running pass, or `absent` when it is not given. */
+int64_t tw_pass_int(const tw_pass_run *run, const char *name, int64_t absent); /* flags too */
+const char *tw_pass_string(const tw_pass_run *run, const char *name, const char *absent);
 
 typedef struct tw_pipeline_options {
     bool verify_each;         /* after every pass; the default of the tools */
@@ -555,8 +562,9 @@ typedef struct tw_pipeline_options {
     void *user;
 } tw_pipeline_options;
 
-/* Runs `a,b{x=1},func(c,d)`: passes in order, nested ones on each operation of that name (core.
- * may be left out). Stops at the first failure. */
+/* Runs `a,b{x=1 flag},func(c,d)`: passes in order, nested ones on each operation of that name
+ * (core. may be left out). Every pass takes `max-changes=N` for bisection. Nothing runs when the
+ * text is wrong; otherwise stops at the first failure, with an error that names the pass. */
 bool tw_run_pipeline(tw_context *ctx, tw_op *root, const char *pipeline,
                      const tw_pipeline_options *options);
 /* Table of seconds and changes per pass since the context was made. */
@@ -587,13 +595,15 @@ void tw_rw_changed(tw_rewriter *rw, tw_op *op);
 
 /* Applies the patterns inside root until none applies, removing dead pure operations. Ends: after
  * 64 rewrites per operation of the input the rest is left with a warning that names the pattern.
- * `max_changes` bounds the rewrites; *changes (may be NULL) counts them. */
+ * `max_changes` bounds the changes (applications and removals), which are added to *changes (may
+ * be NULL). */
 void tw_rewrite_greedily(tw_context *ctx, tw_op *root, const tw_pattern *patterns, size_t n,
                          uint64_t max_changes, uint64_t *changes);
 
 /* Dialect conversion: what must not be left afterwards is rewritten by the patterns. */
 typedef enum tw_legality { TW_LEGAL, TW_ILLEGAL, TW_LEGAL_UNKNOWN } tw_legality;
-/* False, and the IR as before, when an illegal operation remains; the diagnostic names it. */
+/* False, and the IR as before, when an illegal operation remains inside root; the diagnostic names
+ * it. When all went well the operations inside root are new ones. */
 bool tw_convert(tw_context *ctx, tw_op *root, tw_legality (*legality)(const tw_op *op, void *data),
                 void *data, const tw_pattern *patterns, size_t n);
 
