@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "tilewright/diag.h"
+#include "tilewright/elem.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -130,15 +131,6 @@ tw_expr tw_expr_simplify(tw_context *ctx, tw_expr e, const tw_range *dims, size_
 bool tw_expr_linear(tw_expr e, int64_t *coefficients, size_t n, int64_t *constant);
 
 /* ---- Types ------------------------------------------------------------------------------------ */
-
-typedef enum tw_elem {
-    TW_F64, TW_F32, TW_F16, TW_BF16, TW_F8E4M3FN, TW_F8E5M2,
-    TW_I64, TW_I32, TW_I16, TW_I8, TW_U64, TW_U32, TW_U16, TW_U8, TW_I4, TW_U4,
-    TW_BOOL,   /* one byte, 0 or 1 */
-    TW_STRING, /* a pointer to zero-terminated UTF-8 */
-    TW_INDEX,  /* 64-bit signed size or index */
-    TW_ELEM_COUNT,
-} tw_elem;
 
 const char *tw_elem_name(tw_elem e); /* "f32", "i64", "bool" … */
 bool tw_elem_parse(const char *text, size_t len, tw_elem *out);
