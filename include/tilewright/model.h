@@ -20,9 +20,9 @@ extern "C" {
 #define TW_ABI_MAGIC 0x314c45444f4d5754u /* the bytes "TWMODEL1" */
 
 enum {
-    TW_ABI_VERSION = 1,     /* host and model must agree */
-    TW_ABI_ALIGN = 64,      /* of arena, constants, each buffer in them, and host->alloc */
-    TW_ABI_CPU_WORDS = 2,   /* 64-bit words of a CPU feature set */
+    TW_ABI_VERSION = 1,   /* host and model must agree */
+    TW_ABI_ALIGN = 64,    /* of arena, constants, each buffer in them, and host->alloc */
+    TW_ABI_CPU_WORDS = 2, /* 64-bit words of a CPU feature set */
 };
 
 /* ---- What the host offers ------------------------------------------------------------------- */
@@ -33,7 +33,8 @@ typedef struct tw_abi_host tw_abi_host;
 typedef void (*tw_abi_body)(void *ctx, int64_t begin, int64_t end);
 
 /* Callbacks for compiled code. All may be called from any thread that the host runs bodies on,
- * save kernel_begin, kernel_end and output, which are called by the thread that called the entry. */
+ * save kernel_begin, kernel_end and output, which are called by the thread that called the entry.
+ */
 struct tw_abi_host {
     uint64_t version; /* TW_ABI_VERSION */
     uint64_t threads; /* how many threads parallel_for spreads over, at least 1 */
@@ -85,8 +86,8 @@ typedef struct tw_abi_tensor {
     const char *name;
     uint32_t elem; /* tw_elem */
     uint32_t rank;
-    const int64_t *dims;          /* rank sizes; -1: not fixed; NULL for rank 0 */
-    const int32_t *dim_symbols;   /* index of the symbol that the dimension is, or -1; NULL: all -1 */
+    const int64_t *dims;        /* rank sizes; -1: not fixed; NULL for rank 0 */
+    const int32_t *dim_symbols; /* index of the symbol that the dimension is, or -1; NULL: all -1 */
     const char *const *dim_texts; /* "batch", "2*seq" for dimensions not fixed; NULL: none */
     uint64_t flags;
 } tw_abi_tensor;
@@ -116,7 +117,7 @@ typedef struct tw_abi_constant {
 
 /* The code for one CPU level. */
 typedef struct tw_abi_variant {
-    const char *cpu; /* as given to the compiler: "x86-64-v3", "znver4" */
+    const char *cpu;                     /* as given to the compiler: "x86-64-v3", "znver4" */
     uint64_t features[TW_ABI_CPU_WORDS]; /* that it needs, bits of tw_cpu_feature */
     tw_abi_entry entry;
     tw_abi_plan plan;    /* NULL when there are no symbols */

@@ -31,11 +31,7 @@
 extern "C" {
 #endif
 
-#if defined(__GNUC__)
-#define TW_API __attribute__((visibility("default")))
-#else
-#define TW_API
-#endif
+#pragma GCC visibility push(default)
 
 typedef struct tw_model tw_model;
 typedef struct tw_session tw_session;
@@ -52,9 +48,10 @@ typedef enum tw_status {
 } tw_status;
 
 /* Why the last failing call in this thread failed; valid until the next one. Never NULL. */
-TW_API const char *tw_last_error(void);
+const char *tw_last_error(void);
 
-/* ---- Models ----------------------------------------------------------------------------------- */
+/* ---- Models -----------------------------------------------------------------------------------
+ */
 
 enum {
     /* Check all constants while loading. By default those of a file above 16 MB are checked when
@@ -74,34 +71,35 @@ typedef struct tw_load_options {
 
 /* Loads a file. `options` may be NULL. The file must not change while the model is loaded:
  * replace a model by renaming a new file over it. */
-TW_API tw_status tw_model_load(const char *path, const tw_load_options *options, tw_model **model);
+tw_status tw_model_load(const char *path, const tw_load_options *options, tw_model **model);
 /* The same from an open file, which may be nameless (memfd, O_TMPFILE). The descriptor is
  * duplicated, its position neither used nor changed. `name` is for messages, may be NULL. */
-TW_API tw_status tw_model_load_fd(int fd, const char *name, const tw_load_options *options,
-                                  tw_model **model);
+tw_status tw_model_load_fd(int fd, const char *name, const tw_load_options *options,
+                           tw_model **model);
 /* The same from memory, which is copied. */
-TW_API tw_status tw_model_load_memory(const void *bytes, size_t size,
-                                      const tw_load_options *options, tw_model **model);
+tw_status tw_model_load_memory(const void *bytes, size_t size, const tw_load_options *options,
+                               tw_model **model);
 /* A model that is linked into the program (object form): `descriptor` is the PREFIX_model of the
  * generated header. Nothing is checked but versions. */
-TW_API tw_status tw_model_load_linked(const void *descriptor, tw_model **model);
+tw_status tw_model_load_linked(const void *descriptor, tw_model **model);
 
-/* Lets go of the model; sessions that exist keep it alive until they are destroyed. NULL is fine. */
-TW_API void tw_model_free(tw_model *model);
+/* Lets go of the model; sessions that exist keep it alive until they are destroyed. NULL is fine.
+ */
+void tw_model_free(tw_model *model);
 
 /* Checks the constants now, if that has not been done. */
-TW_API tw_status tw_model_verify(tw_model *model);
+tw_status tw_model_verify(tw_model *model);
 
 /* Facts about a model; strings and arrays live as long as the model. */
 typedef struct tw_model_info {
     const char *name, *producer, *target;
-    const char *cpu;         /* level of the chosen code */
+    const char *cpu; /* level of the chosen code */
     size_t inputs, outputs, kernels, symbols, variants, constants, buffers;
     uint64_t constants_size; /* bytes */
     uint64_t arena_size;     /* bytes a session needs; 0 when it depends on symbols */
     uint64_t id;             /* equal for equal models */
 } tw_model_info;
-TW_API const tw_model_info *tw_model_get_info(const tw_model *model);
+const tw_model_info *tw_model_get_info(const tw_model *model);
 
 typedef struct tw_tensor_info {
     const char *name;
@@ -113,18 +111,18 @@ typedef struct tw_tensor_info {
     size_t size;                  /* bytes, when is_static; else 0 */
 } tw_tensor_info;
 /* NULL when i is too large. */
-TW_API const tw_tensor_info *tw_model_input(const tw_model *model, size_t i);
-TW_API const tw_tensor_info *tw_model_output(const tw_model *model, size_t i);
+const tw_tensor_info *tw_model_input(const tw_model *model, size_t i);
+const tw_tensor_info *tw_model_output(const tw_model *model, size_t i);
 /* Index by name, or -1. */
-TW_API long tw_model_find_input(const tw_model *model, const char *name);
-TW_API long tw_model_find_output(const tw_model *model, const char *name);
+long tw_model_find_input(const tw_model *model, const char *name);
+long tw_model_find_output(const tw_model *model, const char *name);
 
 /* Kernels of the chosen code, in order of first call. */
 typedef struct tw_kernel_info {
     const char *name, *operators;
     uint64_t flops, bytes; /* of one call; 0: not known */
 } tw_kernel_info;
-TW_API const tw_kernel_info *tw_model_kernel(const tw_model *model, size_t i);
+const tw_kernel_info *tw_model_kernel(const tw_model *model, size_t i);
 
 /* Parts of the constants section, and of the arena (the memory plan). */
 typedef struct tw_region_info {
@@ -132,36 +130,38 @@ typedef struct tw_region_info {
     uint64_t offset, size;   /* bytes */
     unsigned first, last;    /* kernels between which an arena buffer is in use */
 } tw_region_info;
-TW_API const tw_region_info *tw_model_constant(const tw_model *model, size_t i);
-TW_API const tw_region_info *tw_model_buffer(const tw_model *model, size_t i);
+const tw_region_info *tw_model_constant(const tw_model *model, size_t i);
+const tw_region_info *tw_model_buffer(const tw_model *model, size_t i);
 /* CPU level of variant i; NULL when i is too large. */
-TW_API const char *tw_model_variant(const tw_model *model, size_t i);
+const char *tw_model_variant(const tw_model *model, size_t i);
 
 /* Storage bits and name of an element type ("f32"); 0 and NULL for a number that is none. */
-TW_API unsigned tw_runtime_elem_bits(tw_elem elem);
-TW_API const char *tw_runtime_elem_name(tw_elem elem);
+unsigned tw_runtime_elem_bits(tw_elem elem);
+const char *tw_runtime_elem_name(tw_elem elem);
 
-/* ---- Threads ------------------------------------------------------------------------------------ */
+/* ---- Threads ------------------------------------------------------------------------------------
+ */
 
 /* How many threads the process should use: TILEWRIGHT_NUM_THREADS if set (1…1024), else the CPUs
  * that affinity and cgroup quotas (v1, v2) leave it, at least 1. */
-TW_API unsigned tw_default_threads(void);
+unsigned tw_default_threads(void);
 /* The best psABI level of this machine: "x86-64-v3". */
-TW_API const char *tw_host_cpu(void);
+const char *tw_host_cpu(void);
 
 /* A pool of its own, for programs that want to keep models apart; `threads` counts the caller,
  * 0: tw_default_threads(). Sessions that name no pool share one that lives while models do. */
-TW_API tw_status tw_pool_create(unsigned threads, tw_pool **pool);
+tw_status tw_pool_create(unsigned threads, tw_pool **pool);
 /* No session uses it any more. NULL is fine. */
-TW_API void tw_pool_destroy(tw_pool *pool);
-TW_API unsigned tw_pool_threads(const tw_pool *pool);
+void tw_pool_destroy(tw_pool *pool);
+unsigned tw_pool_threads(const tw_pool *pool);
 /* Runs body(ctx, begin, end) on pieces of 0..count-1, on at most max_threads threads (0: all),
  * the caller among them; returns when all are done. Within a body it runs on the calling thread.
  * Several threads may call it at once: workers spread over the calls. */
-TW_API void tw_pool_parallel_for(tw_pool *pool, unsigned max_threads, int64_t count,
-                                 void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
+void tw_pool_parallel_for(tw_pool *pool, unsigned max_threads, int64_t count,
+                          void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
 
-/* ---- Sessions -------------------------------------------------------------------------------------- */
+/* ---- Sessions
+ * -------------------------------------------------------------------------------------- */
 
 /* Zero-initialise for the defaults. */
 typedef struct tw_session_options {
@@ -178,34 +178,36 @@ typedef struct tw_session_options {
 } tw_session_options;
 
 /* What one run needs: arena, pointers. Keeps the model alive. `options` may be NULL. */
-TW_API tw_status tw_session_create(tw_model *model, const tw_session_options *options,
-                                   tw_session **session);
-TW_API void tw_session_destroy(tw_session *session); /* NULL is fine */
+tw_status tw_session_create(tw_model *model, const tw_session_options *options,
+                            tw_session **session);
+void tw_session_destroy(tw_session *session); /* NULL is fine */
 
 /* Where input i lies: `size` bytes, row-major, aligned to the element size, read during runs, not
  * written, not copied. For inputs of fixed shape; `size` must be that of the shape. */
-TW_API tw_status tw_session_set_input(tw_session *session, size_t i, const void *data, size_t size);
+tw_status tw_session_set_input(tw_session *session, size_t i, const void *data, size_t size);
 /* The same with the shape: checked against the model's, and defines the symbols in it. */
-TW_API tw_status tw_session_set_input_shape(tw_session *session, size_t i, const void *data,
-                                            const int64_t *dims, unsigned rank);
+tw_status tw_session_set_input_shape(tw_session *session, size_t i, const void *data,
+                                     const int64_t *dims, unsigned rank);
 /* Where output i is to go: `size` bytes of room, checked at the run. NULL: the session's memory. */
-TW_API tw_status tw_session_set_output(tw_session *session, size_t i, void *data, size_t size);
+tw_status tw_session_set_output(tw_session *session, size_t i, void *data, size_t size);
 
 /* Runs the model on the inputs set. All inputs must have been set. */
-TW_API tw_status tw_session_run(tw_session *session);
+tw_status tw_session_run(tw_session *session);
 
 /* After a run: output i, its bytes (`size` may be NULL), and its dims. Valid until the next run or
  * the session's end. NULL before the first run and after a failed one. */
-TW_API const void *tw_session_output(const tw_session *session, size_t i, size_t *size);
-TW_API const int64_t *tw_session_output_dims(const tw_session *session, size_t i);
+const void *tw_session_output(const tw_session *session, size_t i, size_t *size);
+const int64_t *tw_session_output_dims(const tw_session *session, size_t i);
 
 /* Profile: calls of kernel i and their seconds since creation or the last reset. */
 typedef struct tw_kernel_time {
     uint64_t calls;
     double seconds;
 } tw_kernel_time;
-TW_API tw_kernel_time tw_session_kernel_time(const tw_session *session, size_t i);
-TW_API void tw_session_reset_profile(tw_session *session);
+tw_kernel_time tw_session_kernel_time(const tw_session *session, size_t i);
+void tw_session_reset_profile(tw_session *session);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

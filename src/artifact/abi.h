@@ -34,36 +34,52 @@
     X(__truncdfbf2, "hd")                                                                          \
     X(sincos, "vdpp")                                                                              \
     X(sincosf, "vfpp")                                                                             \
-    TW_MATH_IMPORTS_1(X)                                                                           \
-    TW_MATH_IMPORTS_2(X)                                                                           \
     X(fma, "dddd")                                                                                 \
     X(fmaf, "ffff")                                                                                \
     X(ldexp, "ddi")                                                                                \
-    X(ldexpf, "ffi")
+    X(ldexpf, "ffi")                                                                               \
+    TW_MATH_1(X, acos)                                                                             \
+    TW_MATH_1(X, acosh)                                                                            \
+    TW_MATH_1(X, asin)                                                                             \
+    TW_MATH_1(X, asinh)                                                                            \
+    TW_MATH_1(X, atan)                                                                             \
+    TW_MATH_1(X, atanh)                                                                            \
+    TW_MATH_1(X, cbrt)                                                                             \
+    TW_MATH_1(X, ceil)                                                                             \
+    TW_MATH_1(X, cos)                                                                              \
+    TW_MATH_1(X, cosh)                                                                             \
+    TW_MATH_1(X, erf)                                                                              \
+    TW_MATH_1(X, erfc)                                                                             \
+    TW_MATH_1(X, exp)                                                                              \
+    TW_MATH_1(X, exp2)                                                                             \
+    TW_MATH_1(X, exp10)                                                                            \
+    TW_MATH_1(X, expm1)                                                                            \
+    TW_MATH_1(X, floor)                                                                            \
+    TW_MATH_1(X, lgamma)                                                                           \
+    TW_MATH_1(X, log)                                                                              \
+    TW_MATH_1(X, log10)                                                                            \
+    TW_MATH_1(X, log1p)                                                                            \
+    TW_MATH_1(X, log2)                                                                             \
+    TW_MATH_1(X, nearbyint)                                                                        \
+    TW_MATH_1(X, rint)                                                                             \
+    TW_MATH_1(X, round)                                                                            \
+    TW_MATH_1(X, roundeven)                                                                        \
+    TW_MATH_1(X, sin)                                                                              \
+    TW_MATH_1(X, sinh)                                                                             \
+    TW_MATH_1(X, sqrt)                                                                             \
+    TW_MATH_1(X, tan)                                                                              \
+    TW_MATH_1(X, tanh)                                                                             \
+    TW_MATH_1(X, tgamma)                                                                           \
+    TW_MATH_1(X, trunc)                                                                            \
+    TW_MATH_2(X, atan2)                                                                            \
+    TW_MATH_2(X, fmax)                                                                             \
+    TW_MATH_2(X, fmin)                                                                             \
+    TW_MATH_2(X, fmod)                                                                             \
+    TW_MATH_2(X, pow)                                                                              \
+    TW_MATH_2(X, remainder)
 
-/* Of one and of two floating arguments, each for f64 and f32. */
-#define TW_MATH_IMPORTS_1(X)                                                                       \
-    X(acos, "dd") X(acosf, "ff") X(acosh, "dd") X(acoshf, "ff")                                    \
-    X(asin, "dd") X(asinf, "ff") X(asinh, "dd") X(asinhf, "ff")                                    \
-    X(atan, "dd") X(atanf, "ff") X(atanh, "dd") X(atanhf, "ff")                                    \
-    X(cbrt, "dd") X(cbrtf, "ff") X(ceil, "dd") X(ceilf, "ff")                                      \
-    X(cos, "dd") X(cosf, "ff") X(cosh, "dd") X(coshf, "ff")                                        \
-    X(erf, "dd") X(erff, "ff") X(erfc, "dd") X(erfcf, "ff")                                        \
-    X(exp, "dd") X(expf, "ff") X(exp2, "dd") X(exp2f, "ff")                                        \
-    X(exp10, "dd") X(exp10f, "ff") X(expm1, "dd") X(expm1f, "ff")                                  \
-    X(floor, "dd") X(floorf, "ff") X(lgamma, "dd") X(lgammaf, "ff")                                \
-    X(log, "dd") X(logf, "ff") X(log10, "dd") X(log10f, "ff")                                      \
-    X(log1p, "dd") X(log1pf, "ff") X(log2, "dd") X(log2f, "ff")                                    \
-    X(nearbyint, "dd") X(nearbyintf, "ff") X(rint, "dd") X(rintf, "ff")                            \
-    X(round, "dd") X(roundf, "ff") X(roundeven, "dd") X(roundevenf, "ff")                          \
-    X(sin, "dd") X(sinf, "ff") X(sinh, "dd") X(sinhf, "ff")                                        \
-    X(sqrt, "dd") X(sqrtf, "ff") X(tan, "dd") X(tanf, "ff")                                        \
-    X(tanh, "dd") X(tanhf, "ff") X(tgamma, "dd") X(tgammaf, "ff")                                  \
-    X(trunc, "dd") X(truncf, "ff")
-
-#define TW_MATH_IMPORTS_2(X)                                                                       \
-    X(atan2, "ddd") X(atan2f, "fff") X(fmax, "ddd") X(fmaxf, "fff")                                \
-    X(fmin, "ddd") X(fminf, "fff") X(fmod, "ddd") X(fmodf, "fff")                                  \
-    X(pow, "ddd") X(powf, "fff") X(remainder, "ddd") X(remainderf, "fff")
+/* A function of one or two floating arguments, for f64 and f32. */
+#define TW_MATH_1(X, name) X(name, "dd") X(name##f, "ff")
+#define TW_MATH_2(X, name) X(name, "ddd") X(name##f, "fff")
 
 #endif
