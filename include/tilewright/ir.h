@@ -282,8 +282,9 @@ struct tw_op_def {
     tw_fusion_class fusion;
     const tw_attr_spec *attrs;       /* NULL: any attributes */
     bool (*verify)(tw_context *ctx, const tw_op *op); /* beyond the table; NULL: nothing more */
-    /* Custom syntax after the operation's name; NULL: the generic form. */
-    void (*print)(tw_printer *p, const tw_op *op);
+    /* Custom syntax after the operation's name; NULL: the generic form. `print` returns false, before
+     * it prints a region, for IR that the syntax cannot say: the generic form is used then. */
+    bool (*print)(tw_printer *p, const tw_op *op);
     bool (*parse)(tw_parser *p, const tw_op_def *def, tw_op **out);
     int kind; /* the dialect's own enum value, for switch */
 };

@@ -21,6 +21,7 @@ tw_context *tw_context_create(size_t memory_limit)
     ctx->type_defs = tw_map_make(arena);
     ctx->ifaces = tw_map_make(arena);
     ctx->pass_names = tw_map_make(arena);
+    ctx->sources = tw_map_make(arena);
     return ctx;
 }
 

@@ -7,6 +7,8 @@
 #include "base/vec.h"
 #include "tilewright/ir.h"
 
+#include <stdarg.h>
+
 typedef struct tw_cleanup {
     struct tw_cleanup *next;
     void (*release)(void *data);
@@ -46,7 +48,13 @@ struct tw_context {
 
     tw_diagnostic *diagnostics, *last_diagnostic;
     size_t kept_diagnostics, errors;
+    tw_map sources; /* file name -> its text, for the source lines of diagnostics */
 };
+
+/* Keeps a copy of a text file's contents; locations in `file` then come with their source line. */
+void tw_context_add_source(tw_context *ctx, const char *file, const char *text, size_t len);
+/* tw_error with its arguments in a list. */
+void tw_verror(tw_context *ctx, tw_loc loc, const char *format, va_list args);
 
 /* The object equal to `key` (by `equal`) with that hash, or NULL. */
 const void *tw_unique_find(const tw_unique *u, uint64_t hash, const void *key,

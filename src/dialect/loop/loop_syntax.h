@@ -5,7 +5,7 @@
 #include "tilewright/ir.h"
 
 /* Custom forms of kernel, for, block, if, load, store and index; the rest is generic. */
-void tw_loop_print(tw_printer *p, const tw_op *op);
+bool tw_loop_print(tw_printer *p, const tw_op *op);
 bool tw_loop_parse(tw_parser *p, const tw_op_def *def, tw_op **out);
 
 /* What must hold beyond the tables: map arities, index counts against ranks, element types, iters. */
