@@ -468,7 +468,7 @@ void tw_p_attr(tw_printer *p, tw_attr attr);
 void tw_p_expr(tw_printer *p, tw_expr e, const tw_op *op, unsigned first);
 /* ` {a = 1}` of the attributes not in `skip` (NULL-terminated); nothing when none is left. */
 void tw_p_attrs(tw_printer *p, const tw_op *op, const char *const *skip);
-/* All of op in the generic form, for hooks that serve several operations. */
+/* What follows the name in the generic form, for hooks that serve several operations. */
 void tw_p_generic(tw_printer *p, const tw_op *op);
 /* `{` newline, indented operations, `}`; arguments are the custom syntax's business. */
 void tw_p_region(tw_printer *p, const tw_region *region);

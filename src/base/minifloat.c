@@ -19,8 +19,8 @@ double tw_minifloat_decode(tw_minifloat f, uint32_t bits)
         return mantissa ? copysign(NAN, sign) : sign * INFINITY;
     if (!exponent)
         return sign * ldexp(mantissa, 1 - bias(f) - (int)f.mantissa_bits);
-    return sign * ldexp(mantissa | 1u << f.mantissa_bits,
-                        (int)exponent - bias(f) - (int)f.mantissa_bits);
+    return sign *
+           ldexp(mantissa | 1u << f.mantissa_bits, (int)exponent - bias(f) - (int)f.mantissa_bits);
 }
 
 uint32_t tw_minifloat_encode(tw_minifloat f, double value)
@@ -48,6 +48,5 @@ uint32_t tw_minifloat_encode(tw_minifloat f, double value)
         return sign | overflow;
     uint64_t field = (uint64_t)(e - lowest) << f.mantissa_bits;
     uint64_t bits = field + (uint64_t)units;
-    return bits >= (f.finite_only ? all_ones : infinity) ? sign | overflow
-                                                         : sign | (uint32_t)bits;
+    return bits >= (f.finite_only ? all_ones : infinity) ? sign | overflow : sign | (uint32_t)bits;
 }

@@ -24,7 +24,8 @@ void tw_context_add_source(tw_context *ctx, const char *file, const char *text, 
 /* The line that the location is in; NULL when its text is not known or is huge. */
 static const char *source_line(tw_context *ctx, tw_loc loc)
 {
-    const source *s = loc && loc->file && loc->line ? tw_map_get_str(&ctx->sources, loc->file) : NULL;
+    const source *s =
+        loc && loc->file && loc->line ? tw_map_get_str(&ctx->sources, loc->file) : NULL;
     if (!s)
         return NULL;
     const char *at = s->text, *end = s->text + s->len;
@@ -154,9 +155,8 @@ const char *tw_diagnostic_text(tw_context *ctx, const tw_diagnostic *d)
 {
     static const char *const severities[] = {"note", "warning", "error"};
     tw_arena *arena = ctx->arena;
-    const char *node = d->loc && d->loc->node
-                           ? tw_arena_printf(arena, "node %s: ", d->loc->node)
-                           : "";
+    const char *node =
+        d->loc && d->loc->node ? tw_arena_printf(arena, "node %s: ", d->loc->node) : "";
     const char *lines =
         d->source_line ? snippet(arena, d->source_line, d->loc ? d->loc->column : 0) : "";
     return tw_arena_printf(arena, "%s%s: %s%s%s", place_text(arena, d->loc),

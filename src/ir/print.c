@@ -195,7 +195,7 @@ static void print_generic_region(tw_printer *p, const tw_region *region)
 }
 
 /* What follows the name in the generic form. */
-static void print_generic(tw_printer *p, const tw_op *op)
+void tw_p_generic(tw_printer *p, const tw_op *op)
 {
     if (op->n_operands) {
         tw_pr_text(p, " ");
@@ -244,9 +244,9 @@ static void print_op(tw_printer *p, const tw_op *op)
     if (op->def->print && !op->def->print(p, op)) {
         p->out.len = start;
         tw_pr_string(p, name, strlen(name));
-        print_generic(p, op);
+        tw_p_generic(p, op);
     } else if (!op->def->print) {
-        print_generic(p, op);
+        tw_p_generic(p, op);
     }
     if (p->options.locations)
         print_location(p, op->loc);

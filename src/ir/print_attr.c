@@ -138,8 +138,7 @@ static bool listed(const char *name, const char *const *names)
     return false;
 }
 
-void tw_pr_named_attrs(tw_printer *p, const tw_named_attr *attrs, size_t n,
-                       const char *const *skip)
+void tw_pr_named_attrs(tw_printer *p, const tw_named_attr *attrs, size_t n, const char *const *skip)
 {
     tw_pr_text(p, "{");
     bool first = true;

@@ -88,8 +88,7 @@ static void print_sum(expr_printer *ep, tw_expr e)
         tw_vec_push(ep->p->arena, &terms, e->rhs);
     tw_expr first = e, constant = NULL;
     size_t from = 0;
-    if (is_negative_term(first) && tw_expr_is_const(terms.data[0]) &&
-        !is_negative(terms.data[0])) {
+    if (is_negative_term(first) && tw_expr_is_const(terms.data[0]) && !is_negative(terms.data[0])) {
         constant = terms.data[0]; /* 5 - x rather than -x + 5 */
         from = 1;
         print(ep, constant, PRIMARY);

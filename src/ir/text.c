@@ -41,7 +41,7 @@ static bool is_dimension(const char *text, size_t len)
 
 bool tw_text_is_symbol(const char *text, size_t len)
 {
-    static const char *const reserved[] = {"x",   "min", "max",    "floordiv",
+    static const char *const reserved[] = {"x",   "min", "max",     "floordiv",
                                            "mod", "loc", "invalid", "ceildiv"};
     for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
         if (strlen(reserved[i]) == len && !memcmp(reserved[i], text, len))
