@@ -1,0 +1,90 @@
+"""What the runners of whole models share: running the command, comparing, counting."""
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+
+class Report:
+    """Prints a line a case and the closing count; the exit status is that of the whole run."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def case(self, name, run):
+        """Runs `run`, which returns what to print beside the name, or raises."""
+        start = time.monotonic()
+        try:
+            note = run()
+            self.passed += 1
+            verdict = "ok  "
+        except Exception as error:  # whatever goes wrong is this case's failure alone
+            note = f"{type(error).__name__}: {error}"
+            self.failed += 1
+            verdict = "FAIL"
+        print(f"{verdict} {name} ({time.monotonic() - start:.1f} s) {note or ''}", flush=True)
+
+    def close(self):
+        print(f"{self.passed} passed, {self.failed} failed")
+        return 1 if self.failed else 0
+
+
+class Tilewright:
+    def __init__(self, command, timeout=600):
+        self.command = os.fspath(command)
+        self.timeout = timeout
+
+    def __call__(self, *args):
+        """Runs the command; its standard output, or RuntimeError with what it said."""
+        done = subprocess.run([self.command, *map(str, args)], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=self.timeout, check=False)
+        if done.returncode:
+            said = (done.stdout + done.stderr).strip()[-2000:]
+            raise RuntimeError(f"exit code {done.returncode} of {' '.join(map(str, args))}\n{said}")
+        return done.stdout
+
+
+def relative_error(actual, expected):
+    """The largest difference over the largest expected value; exact for what is not float."""
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        raise AssertionError(f"{actual.dtype}{list(actual.shape)} instead of "
+                             f"{expected.dtype}{list(expected.shape)}")
+    if not np.issubdtype(expected.dtype, np.floating):
+        if not np.array_equal(actual, expected):
+            raise AssertionError(f"{np.sum(actual != expected)} of {expected.size} differ")
+        return 0.0
+    if not np.array_equal(np.isfinite(actual), np.isfinite(expected)):
+        raise AssertionError("infinities or NaN in different places")
+    finite = np.isfinite(expected)
+    if not finite.any():
+        return 0.0
+    a, e = actual[finite].astype(np.float64), expected[finite].astype(np.float64)
+    return float(np.abs(a - e).max() / max(np.abs(e).max(), 1e-30))
+
+
+def compare(actual, expected, limit):
+    """Compares outputs by name; a note with the worst error, or AssertionError."""
+    if set(actual) != set(expected):
+        raise AssertionError(f"outputs {sorted(actual)} instead of {sorted(expected)}")
+    worst = 0.0
+    for name in expected:
+        try:
+            error = relative_error(actual[name], expected[name])
+        except AssertionError as e:
+            raise AssertionError(f"output {name}: {e}") from None
+        if error > limit:
+            raise AssertionError(f"output {name}: relative error {error:.3g} above {limit:g}")
+        worst = max(worst, error)
+    return f"error {worst:.2g}"
+
+
+def load(path):
+    with np.load(path) as data:
+        return dict(data)
