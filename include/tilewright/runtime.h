@@ -148,8 +148,10 @@ unsigned tw_default_threads(void);
 /* The best psABI level of this machine: "x86-64-v3". */
 const char *tw_host_cpu(void);
 
-/* A pool of its own, for programs that want to keep models apart; `threads` counts the caller,
- * 0: tw_default_threads(). Sessions that name no pool share one that lives while models do. */
+/* A pool of its own, for programs that want to keep models apart; `threads` (at most 1024) counts
+ * the caller, 0: tw_default_threads(). It has fewer when the system gives no more. Sessions that
+ * name no pool share one that lives while models do. In the child of a fork, pools of the parent
+ * have no workers: all runs on the caller. */
 tw_status tw_pool_create(unsigned threads, tw_pool **pool);
 /* No session uses it any more. NULL is fine. */
 void tw_pool_destroy(tw_pool *pool);
