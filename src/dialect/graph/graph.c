@@ -7,12 +7,13 @@
 
 #define A(name, kind, required, summary) {name, TW_ATTR_##kind, required, summary},
 #define AXES A("axes", ARRAY, 1, "reduced axes, sorted") A("keepdims", BOOL, 1, "")
-#define SPATIAL                                                                       \
-    A("strides", ARRAY, 1, "")                                                        \
-    A("dilations", ARRAY, 1, "") A("pads_begin", ARRAY, 1, "")                        \
-        A("pads_end", ARRAY, 1, "") A("data_layout", STRING, 0, "NC (default) or NHWC")
+#define SPATIAL                                                                                    \
+    A("strides", ARRAY, 1, "")                                                                     \
+    A("dilations", ARRAY, 1, "")                                                                   \
+    A("pads_begin", ARRAY, 1, "") A("pads_end", ARRAY, 1, "")                                      \
+        A("data_layout", STRING, 0, "NC (default) or NHWC")
 #define UNPACK(...) __VA_ARGS__
-#define OP(ENUM, name, operands, results, fusion, traits, attributes, summary) \
+#define OP(ENUM, name, operands, results, fusion, traits, attributes, summary)                     \
     static const tw_attr_spec attrs_##ENUM[] = {UNPACK attributes{NULL, 0, 0, NULL}};
 #include "dialect/graph/graph.def"
 #undef OP
@@ -26,16 +27,16 @@ enum {
     EW = TW_TRAIT_PURE | TW_TRAIT_ELEMENTWISE,
 };
 
-#define OP(ENUM, op_name, operands, op_results, fusion_class, op_traits, attributes, text) \
-    [TW_GRAPH_##ENUM] = {.name = "graph." op_name,                                         \
-                         .summary = text,                                                  \
-                         .n_operands = operands,                                           \
-                         .n_results = op_results,                                          \
-                         .n_regions = TW_GRAPH_##ENUM == TW_GRAPH_GROUP,                   \
-                         .traits = op_traits,                                              \
-                         .fusion = TW_FUSE_##fusion_class,                                 \
-                         .attrs = attrs_##ENUM,                                            \
-                         .verify = tw_graph_verify,                                        \
+#define OP(ENUM, op_name, operands, op_results, fusion_class, op_traits, attributes, text)         \
+    [TW_GRAPH_##ENUM] = {.name = "graph." op_name,                                                 \
+                         .summary = text,                                                          \
+                         .n_operands = operands,                                                   \
+                         .n_results = op_results,                                                  \
+                         .n_regions = TW_GRAPH_##ENUM == TW_GRAPH_GROUP,                           \
+                         .traits = op_traits,                                                      \
+                         .fusion = TW_FUSE_##fusion_class,                                         \
+                         .attrs = attrs_##ENUM,                                                    \
+                         .verify = tw_graph_verify,                                                \
                          .kind = TW_GRAPH_##ENUM},
 const tw_op_def tw_graph_ops[TW_GRAPH_COUNT] = {
 #include "dialect/graph/graph.def"

@@ -8,9 +8,9 @@
 tw_op *tw_loop_kernel(tw_builder *b, const char *name, const tw_type *buffers,
                       const char *const *names, unsigned n, unsigned outputs)
 {
-    tw_op *kernel = tw_build(b, &tw_loop_ops[TW_LOOP_KERNEL], NULL, 0, NULL, 0, "sym_name",
-                             tw_attr_symbol(b->ctx, name), "outputs",
-                             tw_attr_int(b->ctx, outputs), NULL);
+    tw_op *kernel =
+        tw_build(b, &tw_loop_ops[TW_LOOP_KERNEL], NULL, 0, NULL, 0, "sym_name",
+                 tw_attr_symbol(b->ctx, name), "outputs", tw_attr_int(b->ctx, outputs), NULL);
     for (unsigned i = 0; i < n; i++)
         tw_region_add_arg(&kernel->regions[0], buffers[i], names ? names[i] : NULL);
     return kernel;
@@ -46,11 +46,11 @@ tw_op *tw_loop_block(tw_builder *b, const char *name, const tw_loop_iter *iters,
         extents[i] = iters[i].extent;
         bindings[i] = iters[i].binding;
     }
-    tw_op *op = tw_build(b, &tw_loop_ops[TW_LOOP_BLOCK], operands, n_operands, NULL, 0, "sym_name",
-                         tw_attr_string(b->ctx, name), "iters",
-                         tw_attr_array(b->ctx, kinds, n_iters), "extents",
-                         tw_attr_map(b->ctx, 0, extents, n_iters), "bindings",
-                         tw_attr_map(b->ctx, n_operands, bindings, n_iters), NULL);
+    tw_op *op =
+        tw_build(b, &tw_loop_ops[TW_LOOP_BLOCK], operands, n_operands, NULL, 0, "sym_name",
+                 tw_attr_string(b->ctx, name), "iters", tw_attr_array(b->ctx, kinds, n_iters),
+                 "extents", tw_attr_map(b->ctx, 0, extents, n_iters), "bindings",
+                 tw_attr_map(b->ctx, n_operands, bindings, n_iters), NULL);
     for (unsigned r = 0; r < 2; r++)
         for (unsigned i = 0; i < n_iters; i++)
             tw_region_add_arg(&op->regions[r], tw_type_scalar(b->ctx, TW_INDEX), iters[i].name);
@@ -102,8 +102,8 @@ tw_op *tw_loop_store(tw_builder *b, tw_value *value, tw_value *buffer, const tw_
 
 tw_value *tw_loop_const_int(tw_builder *b, tw_type type, int64_t value)
 {
-    tw_attr attr = type->elem == TW_BOOL ? tw_attr_bool(b->ctx, value != 0)
-                                         : tw_attr_int(b->ctx, value);
+    tw_attr attr =
+        type->elem == TW_BOOL ? tw_attr_bool(b->ctx, value != 0) : tw_attr_int(b->ctx, value);
     return tw_result(
         tw_build(b, &tw_loop_ops[TW_LOOP_CONST], NULL, 0, &type, 1, "value", attr, NULL), 0);
 }

@@ -1,0 +1,247 @@
+/* flat_simplify.c: simplify-loops: what the ranges of the loop variables decide is decided here.
+ *
+ * Outer operations come first, so that what is learnt about a loop serves all inside:
+ *   - index expressions are simplified within the bounds of their operands;
+ *   - conditions that always hold, or that an enclosing loop.if implies, are dropped; operations
+ *     under conditions that never hold disappear (a masked load becomes its other value);
+ *   - a loop of one trip becomes its body, one of no trip nothing;
+ *   - a loop.index vanishes into the expressions that use it. */
+#include "lower/flat.h"
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "dialect/loop/index_map.h"
+#include "dialect/loop/loop.h"
+#include "dialect/loop/loop_ranges.h"
+
+#include <string.h>
+
+typedef enum { SOMETIMES, ALWAYS, NEVER } truth;
+
+/* The index operands of op with their bounds. */
+typedef struct operand_info {
+    unsigned first, n;
+    tw_range ranges[TW_MAX_EXPR_DIMS];
+} operand_info;
+
+static bool get_operands(const tw_op *op, operand_info *info)
+{
+    if (!tw_index_operands(op, &info->first, &info->n) || info->n > TW_MAX_EXPR_DIMS)
+        return false;
+    tw_operand_ranges(op, info->ranges);
+    return true;
+}
+
+/* Whether `condition` (>= 0, over op's index operands) follows from a loop.if around op: it does
+ * when it is larger than a condition there. */
+static bool implied_by_guards(tw_context *ctx, const tw_op *op, const operand_info *info,
+                              tw_expr condition)
+{
+    for (tw_region *r = op->region; r && r->parent; r = r->parent->region) {
+        const tw_op *guard = r->parent;
+        if (!tw_is_loop(guard, TW_LOOP_IF) || r->index != 0)
+            continue;
+        tw_expr dims[TW_MAX_EXPR_DIMS] = {0};
+        for (unsigned g = 0; g < guard->n_operands; g++) {
+            dims[g] = tw_expr_invalid(ctx);
+            for (unsigned i = 0; i < info->n; i++)
+                if (tw_operand(op, info->first + i) == tw_operand(guard, g))
+                    dims[g] = tw_expr_dim(ctx, i);
+        }
+        tw_attr where = tw_op_attr(guard, "where");
+        for (size_t i = 0; i < where->u.map.n; i++) {
+            tw_expr known = tw_expr_substitute(ctx, where->u.map.exprs[i], dims, guard->n_operands);
+            tw_expr surplus = tw_expr_sub(ctx, condition, known);
+            if (surplus->kind != TW_EXPR_INVALID &&
+                tw_expr_range(surplus, info->ranges, info->n).lo >= 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Drops the conditions of `where` that hold; NEVER when one cannot hold. */
+static truth reduce_conditions(tw_context *ctx, tw_op *op, const operand_info *info)
+{
+    tw_attr where = tw_op_attr(op, "where");
+    if (!where)
+        return ALWAYS;
+    tw_expr *kept = TW_NEW_ARRAY(tw_context_arena(ctx), tw_expr, where->u.map.n);
+    size_t n = 0;
+    for (size_t i = 0; i < where->u.map.n; i++) {
+        tw_expr e = tw_expr_simplify(ctx, where->u.map.exprs[i], info->ranges, info->n);
+        tw_range range = tw_expr_range(e, info->ranges, info->n);
+        if (range.hi < 0)
+            return NEVER;
+        if (range.lo < 0 && !implied_by_guards(ctx, op, info, e))
+            kept[n++] = e;
+    }
+    if (!n)
+        return ALWAYS;
+    tw_op_set_attr(op, "where", tw_attr_map(ctx, info->n, kept, n));
+    return SOMETIMES;
+}
+
+static void simplify_map(tw_context *ctx, tw_op *op, const char *name, const operand_info *info)
+{
+    tw_attr map = tw_op_attr(op, name);
+    tw_expr *exprs = TW_NEW_ARRAY(tw_context_arena(ctx), tw_expr, map->u.map.n);
+    for (size_t i = 0; i < map->u.map.n; i++)
+        exprs[i] = tw_expr_simplify(ctx, map->u.map.exprs[i], info->ranges, info->n);
+    tw_op_set_attr(op, name, tw_attr_map(ctx, info->n, exprs, map->u.map.n));
+}
+
+static void drop_other(tw_op *op)
+{
+    tw_value *operands[TW_MAX_EXPR_DIMS + 2];
+    for (unsigned i = 0; i + 1 < op->n_operands; i++)
+        operands[i] = tw_operand(op, i);
+    tw_op_set_operands(op, operands, op->n_operands - 1);
+}
+
+static void simplify_load(tw_context *ctx, tw_op *op, const operand_info *info)
+{
+    bool masked = tw_op_attr(op, "where") != NULL;
+    truth t = reduce_conditions(ctx, op, info);
+    if (t == NEVER) {
+        tw_value_replace_all(tw_result(op, 0), tw_operand(op, op->n_operands - 1));
+        tw_op_erase(op);
+        return;
+    }
+    if (t == ALWAYS && masked) {
+        tw_op_set_attr(op, "where", NULL);
+        drop_other(op);
+    }
+    simplify_map(ctx, op, "index", info);
+    tw_index_compact(ctx, op);
+}
+
+static void simplify_store(tw_context *ctx, tw_op *op, const operand_info *info)
+{
+    truth t = reduce_conditions(ctx, op, info);
+    if (t == NEVER) {
+        tw_op_erase(op);
+        return;
+    }
+    if (t == ALWAYS)
+        tw_op_set_attr(op, "where", NULL);
+    simplify_map(ctx, op, "index", info);
+    tw_index_compact(ctx, op);
+}
+
+static void simplify_if(tw_context *ctx, tw_op *op, const operand_info *info)
+{
+    truth t = reduce_conditions(ctx, op, info);
+    if (t == SOMETIMES) {
+        tw_index_compact(ctx, op);
+        return;
+    }
+    tw_region_splice(op->region, op, &op->regions[t == ALWAYS ? 0 : 1]);
+    tw_op_erase(op);
+}
+
+static void simplify_for(tw_context *ctx, tw_op *op, const operand_info *info)
+{
+    simplify_map(ctx, op, "bounds", info);
+    tw_attr bounds = tw_op_attr(op, "bounds");
+    tw_expr lo = bounds->u.map.exprs[0];
+    tw_expr trips = tw_expr_sub(ctx, bounds->u.map.exprs[1], lo);
+    int64_t count, step = tw_op_int(op, "step", 1);
+    if (tw_expr_range(trips, info->ranges, info->n).hi <= 0) {
+        tw_op_erase(op);
+    } else if (tw_expr_as_const(trips, &count) && count <= step) {
+        tw_value **operands = TW_NEW_ARRAY(tw_context_arena(ctx), tw_value *, op->n_operands);
+        for (unsigned i = 0; i < op->n_operands; i++)
+            operands[i] = tw_operand(op, i);
+        tw_index_replace_value(ctx, op->regions[0].args[0], lo, operands, op->n_operands);
+        tw_region_splice(op->region, op, &op->regions[0]);
+        tw_op_erase(op);
+    } else {
+        tw_index_compact(ctx, op);
+    }
+}
+
+/* Puts the expression into the maps that use it; other uses keep the operation. */
+static void simplify_index(tw_context *ctx, tw_op *op, const operand_info *info)
+{
+    simplify_map(ctx, op, "expr", info);
+    tw_index_compact(ctx, op);
+    tw_value **operands = TW_NEW_ARRAY(tw_context_arena(ctx), tw_value *, op->n_operands);
+    for (unsigned i = 0; i < op->n_operands; i++)
+        operands[i] = tw_operand(op, i);
+    tw_index_subst subst = {tw_result(op, 0), tw_op_attr(op, "expr")->u.map.exprs[0], operands,
+                            op->n_operands};
+    for (tw_use *use = tw_result(op, 0)->uses, *next; use; use = next) {
+        next = use->next;
+        unsigned first, n;
+        tw_op *user = use->user;
+        if (tw_index_operands(user, &first, &n) && use->index >= first && use->index < first + n) {
+            while (next && next->user == user) /* substitution rebuilds the user's whole list */
+                next = next->next;
+            tw_index_substitute(ctx, user, &subst, 1);
+        }
+    }
+    if (!tw_result(op, 0)->uses)
+        tw_op_erase(op);
+}
+
+static void simplify_op(tw_context *ctx, tw_op *op)
+{
+    operand_info info;
+    if (!get_operands(op, &info))
+        return;
+    switch (tw_loop_kind_of(op)) {
+    case TW_LOOP_LOAD:
+        simplify_load(ctx, op, &info);
+        break;
+    case TW_LOOP_STORE:
+        simplify_store(ctx, op, &info);
+        break;
+    case TW_LOOP_IF:
+        simplify_if(ctx, op, &info);
+        break;
+    case TW_LOOP_FOR:
+        simplify_for(ctx, op, &info);
+        break;
+    case TW_LOOP_INDEX:
+        simplify_index(ctx, op, &info);
+        break;
+    default:
+        break;
+    }
+}
+
+typedef struct op_list {
+    tw_arena *arena;
+    TW_VEC(tw_op *) ops;
+} op_list;
+
+static bool collect(tw_op *op, void *data)
+{
+    op_list *list = data;
+    tw_vec_push(list->arena, &list->ops, op);
+    return true;
+}
+
+void tw_simplify_loops(tw_context *ctx, tw_op *root)
+{
+    op_list list = {.arena = tw_context_arena(ctx)};
+    tw_walk(root, collect, &list);
+    for (size_t i = 0; i < list.ops.len; i++)
+        if (list.ops.data[i] == root || tw_op_is_ancestor(root, list.ops.data[i]))
+            simplify_op(ctx, list.ops.data[i]);
+}
+
+static bool run(tw_pass_run *pass)
+{
+    tw_simplify_loops(pass->ctx, pass->root);
+    return true;
+}
+
+const tw_pass tw_pass_simplify_loops = {
+    .name = "simplify-loops",
+    .summary = "use the bounds of loop variables to decide conditions and shorten expressions",
+    .anchor = "loop.kernel",
+    .optional = true,
+    .run = run,
+};

@@ -1,0 +1,87 @@
+/* flat_unroll.c: unroll-loops: a loop marked `unroll` becomes one copy of its body per trip.
+ *
+ *     loop.for %i = 0 to 2 unroll { loop.store %x, %Y[%i] }
+ * becomes
+ *     loop.store %x, %Y[0]
+ *     loop.store %x, %Y[1] */
+#include "lower/flat.h"
+
+#include "base/arena.h"
+#include "base/vec.h"
+#include "dialect/loop/index_map.h"
+#include "dialect/loop/loop.h"
+
+#include <string.h>
+
+/* A loop of more trips stays a loop: unrolling is for register tiles and small windows. */
+enum { MAX_TRIPS = 64 };
+
+typedef struct loop_list {
+    tw_arena *arena;
+    TW_VEC(tw_op *) ops;
+} loop_list;
+
+static bool collect(tw_op *op, void *data)
+{
+    loop_list *list = data;
+    if (tw_is_loop(op, TW_LOOP_FOR) && !strcmp(tw_op_string(op, "kind", ""), "unroll"))
+        tw_vec_push(list->arena, &list->ops, op);
+    return true;
+}
+
+/* Copies the body in front of the loop with the variable replaced by `value`. */
+static void copy_body(tw_context *ctx, tw_op *loop, tw_expr value, tw_value *const *operands)
+{
+    tw_region *body = &loop->regions[0];
+    tw_cloner *cloner = tw_cloner_create(ctx);
+    tw_builder b = tw_builder_before(ctx, loop);
+    /* Each copy uses a loop.index as its variable, which is then put into the expressions. */
+    tw_type type = tw_type_scalar(ctx, TW_INDEX);
+    tw_op *variable = tw_build(&b, &tw_loop_ops[TW_LOOP_INDEX], operands, loop->n_operands, &type,
+                               1, "expr", tw_attr_map(ctx, loop->n_operands, &value, 1), NULL);
+    tw_index_compact(ctx, variable);
+    tw_cloner_map(cloner, body->args[0], tw_result(variable, 0));
+    for (tw_op *op = body->first; op; op = op->next)
+        tw_op_insert(tw_op_clone(cloner, op), loop->region, loop);
+
+    tw_value *inputs[TW_MAX_EXPR_DIMS];
+    for (unsigned i = 0; i < variable->n_operands; i++)
+        inputs[i] = tw_operand(variable, i);
+    tw_expr e = tw_op_attr(variable, "expr")->u.map.exprs[0];
+    tw_index_replace_value(ctx, tw_result(variable, 0), e, inputs, variable->n_operands);
+    tw_op_erase(variable);
+}
+
+static void unroll(tw_context *ctx, tw_op *loop)
+{
+    tw_attr bounds = tw_op_attr(loop, "bounds");
+    tw_expr lo = bounds->u.map.exprs[0];
+    int64_t trips;
+    tw_op_set_attr(loop, "kind", NULL);
+    if (!tw_expr_as_const(tw_expr_sub(ctx, bounds->u.map.exprs[1], lo), &trips) ||
+        trips > MAX_TRIPS || tw_op_int(loop, "step", 1) != 1)
+        return;
+    tw_value **operands = TW_NEW_ARRAY(tw_context_arena(ctx), tw_value *, loop->n_operands);
+    for (unsigned i = 0; i < loop->n_operands; i++)
+        operands[i] = tw_operand(loop, i);
+    for (int64_t t = 0; t < trips; t++)
+        copy_body(ctx, loop, tw_expr_addc(ctx, lo, t), operands);
+    tw_op_erase(loop);
+}
+
+static bool run(tw_pass_run *pass)
+{
+    loop_list list = {.arena = tw_context_arena(pass->ctx)};
+    tw_walk(pass->root, collect, &list);
+    for (size_t i = list.ops.len; i-- > 0;) /* inner ones first */
+        unroll(pass->ctx, list.ops.data[i]);
+    pass->changes += list.ops.len;
+    return true;
+}
+
+const tw_pass tw_pass_unroll_loops = {
+    .name = "unroll-loops",
+    .summary = "copy the bodies of loops marked `unroll`",
+    .anchor = "loop.kernel",
+    .run = run,
+};
