@@ -8,9 +8,9 @@ build:
 	cmake --preset release
 	cmake --build --preset release
 
-# All tests; with the counts of all runners at the end.
+# All tests, sanitizers and bounded fuzzing among them; the counts of all runners come last.
 test:
-	scripts/setup.sh build test
+	scripts/setup.sh build test fuzz
 	scripts/run_tests.sh
 
 demo:

@@ -12,6 +12,8 @@ function(tw_protobuf_c target root)
       DEPENDS ${proto} VERBATIM)
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -w)
     target_sources(${target} PRIVATE ${source} ${header})
+    list(APPEND made ${source} ${header})
   endforeach()
+  add_custom_target(generated DEPENDS ${made}) # alone, for clang-tidy
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 endfunction()

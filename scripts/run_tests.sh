@@ -1,26 +1,41 @@
 #!/bin/bash
-# Builds the release preset and runs all tests, the sanitizers' presets after it; prints the counts
-# of all runners in one closing line. Arguments go to the first ctest, for instance `-L fast`.
+# Builds and runs the tests: all of them on the release preset, the fast ones under the address and
+# undefined-behaviour sanitizers, the runtime's under the thread sanitizer, and the fuzz targets for
+# a bounded time. Closes with one line that counts the cases of all runners.
+#
+# With arguments for ctest, for instance `-L fast`, the release preset alone.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-jobs=$(nproc)
+export CMAKE_BUILD_PARALLEL_LEVEL CTEST_PARALLEL_LEVEL
+CMAKE_BUILD_PARALLEL_LEVEL=$(nproc)
+CTEST_PARALLEL_LEVEL=$(nproc)
 status=0
 reports=()
 
 # run PRESET CTEST-ARGUMENTS...: configures, builds and tests a preset.
 run() {
-    local preset=$1 report=$PWD/build/$1/tests.xml
+    local preset=$1 tree=build/$1 start=$SECONDS
     shift
-    echo "== $preset"
-    { cmake --preset "$preset" >"build/$preset.log" 2>&1 || { cat "build/$preset.log"; false; }; } &&
-        cmake --build --preset "$preset" -j "$jobs" -- --quiet || exit 1
-    rm -f "$report"
-    ctest --test-dir "build/$preset" -j "$jobs" --output-on-failure --no-tests=error \
-        --test-output-truncation head --output-junit "$report" "$@" || status=1
-    reports+=("$report")
+    mkdir -p "$tree"
+    if ! cmake --preset "$preset" >"$tree/configure.log" 2>&1; then
+        cat "$tree/configure.log"
+        exit 1
+    fi
+    cmake --build --preset "$preset" -- --quiet || exit 1
+    echo "== $preset: built in $((SECONDS - start)) s"
+    rm -f "$tree/tests.xml"
+    ctest --test-dir "$tree" --output-on-failure --no-tests=error --test-output-truncation head \
+        --output-junit "$PWD/$tree/tests.xml" "$@" || status=1
+    reports+=("$tree/tests.xml")
 }
 
-mkdir -p build
-run release "$@"
+if [ $# -gt 0 ]; then
+    run release "$@"
+else
+    run release
+    run asan -L fast
+    run tsan -L threads
+    run fuzz -L fuzz
+fi
 python3 scripts/count_tests.py "${reports[@]}" || status=1
 exit $status
