@@ -12,9 +12,9 @@ if(CCACHE)
 endif()
 
 # Only what the public headers declare is visible (they push default visibility); sections let the
-# linker drop the parts of LLVM that nothing reaches.
-# Truncation by snprintf is how names and messages are bounded: no warning for it.
-add_compile_options(-Wall -Wextra -Werror -Wno-format-truncation -fvisibility=hidden
+# linker drop the parts of LLVM that nothing reaches. Truncation by snprintf is how names and
+# messages are bounded: no warning for it.
+add_compile_options(-Wall -Wextra -Wno-format-truncation -fvisibility=hidden
                     -ffunction-sections -fdata-sections)
 add_compile_definitions(_GNU_SOURCE)
 add_link_options(-Wl,--gc-sections -Wl,--as-needed)
@@ -22,6 +22,10 @@ add_link_options(-Wl,--gc-sections -Wl,--as-needed)
 # Floating point keeps IEEE meaning in the interpreter and in folding: no contraction to FMA that
 # the source does not ask for.
 add_compile_options(-ffp-contract=off)
+
+if(TW_WERROR)
+  add_compile_options(-Werror)
+endif()
 
 if(TW_SANITIZE)
   add_compile_options(-fsanitize=${TW_SANITIZE} -fno-omit-frame-pointer -g)

@@ -7,12 +7,13 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 
-# (passed, failed) in the closing lines of cmocka, lit, and the project's own runners
-RUNNERS = (
-    (re.compile(r"\[  PASSED  \] (\d+) test\(s\)"), re.compile(r"\[  FAILED  \] (\d+) test\(s\)")),
-    (re.compile(r"^\s*Passed *: *(\d+)", re.M), re.compile(r"^\s*(?:Failed|Unresolved|Timed Out) *: *(\d+)", re.M)),
-    (re.compile(r"^(\d+) passed, \d+ failed", re.M), re.compile(r"^\d+ passed, (\d+) failed", re.M)),
-)
+# (passed, failed, skipped) in the closing lines of cmocka, lit, and the project's own runners
+RUNNERS = [[re.compile(pattern, re.M) for pattern in patterns] for patterns in (
+    (r"^\[  PASSED  \] (\d+) test", r"^\[  FAILED  \] (\d+) test", r"^\[  SKIPPED \] (\d+) test"),
+    (r"^ *Passed *: *(\d+)", r"^ *(?:Failed|Unresolved|Timed Out) *: *(\d+)",
+     r"^ *Unsupported *: *(\d+)"),
+    (r"^(\d+) passed, \d+ failed", r"^\d+ passed, (\d+) failed", r"^\d+ passed, .* (\d+) skipped"),
+)]
 
 
 def last(pattern, text):
@@ -23,16 +24,15 @@ def last(pattern, text):
 def cases(test):
     """(passed, failed, skipped) of one test of ctest."""
     output = test.findtext("system-out") or ""
-    passed = failed = 0
-    for ok, bad in RUNNERS:
-        passed, failed = last(ok, output), last(bad, output)
+    for patterns in RUNNERS:
+        passed, failed, skipped = (last(pattern, output) for pattern in patterns)
         if passed or failed:
             break
     status = test.get("status")
     if status == "run":
-        return passed or 1, failed, 0
+        return passed or 1, failed, skipped
     if status == "fail":
-        return passed, failed or 1, 0
+        return passed, failed or 1, skipped
     return 0, 0, 1
 
 

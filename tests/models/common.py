@@ -22,17 +22,30 @@ class Report:
         start = time.monotonic()
         try:
             note = run()
-            self.passed += 1
-            verdict = "ok  "
         except Exception as error:  # whatever goes wrong is this case's failure alone
-            note = f"{type(error).__name__}: {error}"
-            self.failed += 1
-            verdict = "FAIL"
-        print(f"{verdict} {name} ({time.monotonic() - start:.1f} s) {note or ''}", flush=True)
+            self.fail(name, f"{type(error).__name__}: {error}")
+        else:
+            self.passed += 1
+            print(f"ok   {name} ({time.monotonic() - start:.1f} s) {note or ''}", flush=True)
 
-    def close(self):
-        print(f"{self.passed} passed, {self.failed} failed")
+    def fail(self, name, why):
+        self.failed += 1
+        print(f"FAIL {name}: {why}", flush=True)
+
+    def close(self, skipped=0):
+        print(f"{self.passed} passed, {self.failed} failed" + (f", {skipped} skipped" * (skipped > 0)))
         return 1 if self.failed else 0
+
+
+def measure(command):
+    """Exit code, seconds, peak megabytes, and all it said, of a command."""
+    start = time.monotonic()
+    with subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        said = process.stdout.read().decode(errors="replace")
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    return process.returncode, time.monotonic() - start, usage.ru_maxrss / 1024, said
 
 
 class Tilewright:
