@@ -19,7 +19,7 @@
 /* X(name, signature): functions with C semantics that the host provides. The signature is the
  * result and then the arguments: f float, d double, h half or bfloat (16 bits in a vector
  * register), p pointer, z size_t, i int32, v nothing. */
-#define TW_IMPORTS(X)                                                                              \
+#define TW_LIBC_IMPORTS(X)                                                                         \
     X(memcpy, "pppz")                                                                              \
     X(memmove, "pppz")                                                                             \
     X(memset, "ppiz")                                                                              \
@@ -27,11 +27,6 @@
     X(bcmp, "ippz")                                                                                \
     X(strlen, "zp")                                                                                \
     X(strcmp, "ipp")                                                                               \
-    X(__extendhfsf2, "fh")                                                                         \
-    X(__truncsfhf2, "hf")                                                                          \
-    X(__truncdfhf2, "hd")                                                                          \
-    X(__truncsfbf2, "hf")                                                                          \
-    X(__truncdfbf2, "hd")                                                                          \
     X(sincos, "vdpp")                                                                              \
     X(sincosf, "vfpp")                                                                             \
     X(fma, "dddd")                                                                                 \
@@ -77,6 +72,16 @@
     TW_MATH_2(X, fmod)                                                                             \
     TW_MATH_2(X, pow)                                                                              \
     TW_MATH_2(X, remainder)
+
+/* What compilers call where the CPU lacks an instruction: conversions of 16-bit floats. */
+#define TW_HELPER_IMPORTS(X)                                                                       \
+    X(__extendhfsf2, "fh")                                                                         \
+    X(__truncsfhf2, "hf")                                                                          \
+    X(__truncdfhf2, "hd")                                                                          \
+    X(__truncsfbf2, "hf")                                                                          \
+    X(__truncdfbf2, "hd")
+
+#define TW_IMPORTS(X) TW_LIBC_IMPORTS(X) TW_HELPER_IMPORTS(X)
 
 /* A function of one or two floating arguments, for f64 and f32. */
 #define TW_MATH_1(X, name) X(name, "dd") X(name##f, "ff")

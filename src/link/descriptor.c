@@ -1,0 +1,462 @@
+/* descriptor.c: builds an LLVM module of constants (the tw_abi_model and all that it points to) and
+ * of a few functions, and emits it as an object:
+ *
+ *   shared form                              embedded form
+ *     tw_model        exported                 PREFIX_model     global
+ *     memcpy, expf …  hidden: jump through     PREFIX_run_on    the variant's entry
+ *                     a slot of `imports`      PREFIX_run       the same, on the caller's thread */
+#include "link/descriptor.h"
+#include "tilewright/ir.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+typedef struct emitter {
+    tw_context *ctx;
+    LLVMContextRef llvm;
+    LLVMModuleRef module;
+    LLVMTypeRef i32, i64, ptr;
+    LLVMValueRef null;
+    tw_map strings; /* text -> global */
+} emitter;
+
+/* ---- Constants ---------------------------------------------------------------------------------
+ */
+
+static LLVMValueRef private_global(emitter *e, LLVMValueRef value, const char *name)
+{
+    LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(value), name);
+    LLVMSetInitializer(global, value);
+    LLVMSetLinkage(global, LLVMPrivateLinkage);
+    LLVMSetGlobalConstant(global, true);
+    LLVMSetUnnamedAddress(global, LLVMGlobalUnnamedAddr);
+    return global;
+}
+
+/* A pointer to the text; NULL stays NULL. Equal texts are one. */
+static LLVMValueRef string(emitter *e, const char *text)
+{
+    if (!text)
+        return e->null;
+    LLVMValueRef global = tw_map_get_str(&e->strings, text);
+    if (!global) {
+        size_t len = strlen(text);
+        global = private_global(e, LLVMConstStringInContext2(e->llvm, text, len, false), "text");
+        tw_map_put_str(&e->strings, text, global);
+    }
+    return global;
+}
+
+/* A structure of the fields that `format` lists: s string, p LLVMValueRef, w uint32_t, q
+ * uint64_t. */
+static LLVMValueRef row(emitter *e, const char *format, ...)
+{
+    LLVMValueRef fields[32];
+    unsigned n = 0;
+    va_list args;
+    va_start(args, format);
+    for (; *format; format++) {
+        switch (*format) {
+        case 's':
+            fields[n++] = string(e, va_arg(args, const char *));
+            break;
+        case 'p':
+            fields[n++] = va_arg(args, LLVMValueRef);
+            break;
+        case 'w':
+            fields[n++] = LLVMConstInt(e->i32, va_arg(args, uint32_t), false);
+            break;
+        default:
+            fields[n++] = LLVMConstInt(e->i64, va_arg(args, uint64_t), false);
+        }
+    }
+    va_end(args);
+    return LLVMConstStructInContext(e->llvm, fields, n, false);
+}
+
+/* A pointer to an array of n like values; NULL for n = 0. */
+static LLVMValueRef table(emitter *e, LLVMValueRef *rows, size_t n, const char *name)
+{
+    if (!n)
+        return e->null;
+    return private_global(e, LLVMConstArray2(LLVMTypeOf(rows[0]), rows, n), name);
+}
+
+static LLVMValueRef *new_rows(emitter *e, size_t n)
+{
+    return TW_NEW_ARRAY(tw_context_arena(e->ctx), LLVMValueRef, n);
+}
+
+static LLVMValueRef strings(emitter *e, const char *const *texts, size_t n)
+{
+    if (!texts)
+        return e->null;
+    LLVMValueRef *rows = new_rows(e, n);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = string(e, texts[i]);
+    return table(e, rows, n, "texts");
+}
+
+static LLVMValueRef tensors(emitter *e, const tw_abi_tensor *list, size_t n, const char *name)
+{
+    LLVMValueRef *rows = new_rows(e, n);
+    for (size_t i = 0; i < n; i++) {
+        const tw_abi_tensor *t = &list[i];
+        LLVMValueRef dims[TW_MAX_RANK], symbols[TW_MAX_RANK];
+        for (uint32_t d = 0; d < t->rank; d++) {
+            dims[d] = LLVMConstInt(e->i64, (uint64_t)t->dims[d], true);
+            symbols[d] = LLVMConstInt(
+                e->i32, (uint64_t)(int64_t)(t->dim_symbols ? t->dim_symbols[d] : -1), true);
+        }
+        rows[i] = row(e, "swwpppq", t->name, t->elem, t->rank, table(e, dims, t->rank, "dims"),
+                      t->dim_symbols ? table(e, symbols, t->rank, "dim_symbols") : e->null,
+                      strings(e, t->dim_texts, t->rank), t->flags);
+    }
+    return table(e, rows, n, name);
+}
+
+static LLVMValueRef kernels(emitter *e, const tw_abi_variant *v)
+{
+    LLVMValueRef *rows = new_rows(e, v->n_kernels);
+    for (uint32_t i = 0; i < v->n_kernels; i++) {
+        const tw_abi_kernel *k = &v->kernels[i];
+        rows[i] = row(e, "ssqq", k->name, k->operators, k->flops, k->bytes);
+    }
+    return table(e, rows, v->n_kernels, "kernels");
+}
+
+static LLVMValueRef buffers(emitter *e, const tw_abi_variant *v)
+{
+    LLVMValueRef *rows = new_rows(e, v->n_buffers);
+    for (uint32_t i = 0; i < v->n_buffers; i++) {
+        const tw_abi_buffer *b = &v->buffers[i];
+        rows[i] = row(e, "ssqqww", b->name, b->type, b->offset, b->size, b->first, b->last);
+    }
+    return table(e, rows, v->n_buffers, "buffers");
+}
+
+static LLVMValueRef constant_table(emitter *e, const tw_abi_model *m)
+{
+    LLVMValueRef *rows = new_rows(e, m->n_constants);
+    for (uint32_t i = 0; i < m->n_constants; i++) {
+        const tw_abi_constant *c = &m->constant_table[i];
+        rows[i] = row(e, "ssqq", c->name, c->type, c->offset, c->size);
+    }
+    return table(e, rows, m->n_constants, "constant_table");
+}
+
+/* ---- Functions ----------------------------------------------------------------------------------
+ */
+
+static LLVMValueRef hide(LLVMValueRef global)
+{
+    LLVMSetVisibility(global, LLVMHiddenVisibility);
+    return global;
+}
+
+/* A function that never unwinds, with its first block under the builder. */
+static LLVMValueRef new_function(emitter *e, const char *name, LLVMTypeRef type, LLVMBuilderRef b)
+{
+    LLVMValueRef f = LLVMAddFunction(e->module, name, type);
+    unsigned kind = LLVMGetEnumAttributeKindForName("nounwind", 8);
+    LLVMAddAttributeAtIndex(f, LLVMAttributeFunctionIndex,
+                            LLVMCreateEnumAttribute(e->llvm, kind, 0));
+    LLVMPositionBuilderAtEnd(b, LLVMAppendBasicBlockInContext(e->llvm, f, ""));
+    return f;
+}
+
+/* A function of the objects, known by its address only. */
+static LLVMValueRef external(emitter *e, const char *name)
+{
+    LLVMValueRef f = LLVMGetNamedFunction(e->module, name);
+    if (f)
+        return f;
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(e->llvm), NULL, 0, false);
+    return hide(LLVMAddFunction(e->module, name, type));
+}
+
+static LLVMTypeRef import_type(emitter *e, char letter)
+{
+    switch (letter) {
+    case 'f':
+        return LLVMFloatTypeInContext(e->llvm);
+    case 'd':
+        return LLVMDoubleTypeInContext(e->llvm);
+    case 'h':
+        return LLVMHalfTypeInContext(e->llvm);
+    case 'p':
+        return e->ptr;
+    case 'z':
+        return e->i64;
+    case 'i':
+        return e->i32;
+    default:
+        return LLVMVoidTypeInContext(e->llvm);
+    }
+}
+
+static const struct {
+    const char *name, *signature;
+} known_imports[] = {
+#define IMPORT(name, signature) {#name, signature},
+    TW_IMPORTS(IMPORT)
+#undef IMPORT
+};
+enum { N_KNOWN_IMPORTS = sizeof known_imports / sizeof known_imports[0] };
+
+const char *const *tw_import_names(tw_context *ctx, const tw_map *undefined, size_t *n)
+{
+    const char **names = TW_NEW_ARRAY(tw_context_arena(ctx), const char *, N_KNOWN_IMPORTS);
+    *n = 0;
+    for (size_t i = 0; i < N_KNOWN_IMPORTS; i++)
+        if (tw_map_get_str(undefined, known_imports[i].name))
+            names[(*n)++] = known_imports[i].name;
+    return names;
+}
+
+/* define hidden float @expf(float %x) { tail call through *slot } */
+static void import_jump(emitter *e, const char *name, const char *signature, LLVMValueRef slot,
+                        LLVMBuilderRef b)
+{
+    LLVMTypeRef args[8];
+    LLVMValueRef values[8];
+    unsigned n = 0;
+    for (; signature[n + 1]; n++)
+        args[n] = import_type(e, signature[n + 1]);
+    LLVMTypeRef type = LLVMFunctionType(import_type(e, signature[0]), args, n, false);
+    LLVMValueRef f = hide(new_function(e, name, type, b));
+    LLVMGetParams(f, values);
+    LLVMValueRef target = LLVMBuildLoad2(b, e->ptr, slot, "");
+    LLVMValueRef call = LLVMBuildCall2(b, type, target, values, n, "");
+    LLVMSetTailCallKind(call, LLVMTailCallKindMustTail);
+    if (signature[0] == 'v')
+        LLVMBuildRetVoid(b);
+    else
+        LLVMBuildRet(b, call);
+}
+
+/* Slots and jumps; returns the import table. */
+static LLVMValueRef imports(emitter *e, const tw_descriptor_spec *spec)
+{
+    if (!spec->n_imports)
+        return e->null;
+    LLVMTypeRef type = LLVMArrayType2(e->ptr, spec->n_imports);
+    LLVMValueRef slots = LLVMAddGlobal(e->module, type, "import_slots");
+    LLVMSetInitializer(slots, LLVMConstNull(type));
+    LLVMSetLinkage(slots, LLVMInternalLinkage);
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(e->llvm);
+    LLVMValueRef *rows = new_rows(e, spec->n_imports);
+    size_t known = 0;
+    for (size_t i = 0; i < spec->n_imports; i++) {
+        while (strcmp(known_imports[known].name, spec->imports[i]))
+            known++;
+        LLVMValueRef index = LLVMConstInt(e->i64, i, false);
+        LLVMValueRef slot = LLVMConstInBoundsGEP2(e->ptr, slots, &index, 1);
+        import_jump(e, spec->imports[i], known_imports[known].signature, slot, b);
+        rows[i] = row(e, "sp", spec->imports[i], slot);
+    }
+    LLVMDisposeBuilder(b);
+    return table(e, rows, spec->n_imports, "imports");
+}
+
+/* ---- The embedded form
+ * ----------------------------------------------------------------------------- */
+
+static LLVMValueRef call_entry(emitter *e, const char *entry, LLVMValueRef *args, LLVMBuilderRef b)
+{
+    LLVMTypeRef types[6] = {e->ptr, e->ptr, e->ptr, e->ptr, e->ptr, e->ptr};
+    LLVMTypeRef type = LLVMFunctionType(e->i32, types, 6, false);
+    return LLVMBuildCall2(b, type, external(e, entry), args, 6, "");
+}
+
+/* A host without threads, memory or messages: parallel_for calls the body once. */
+static LLVMValueRef plain_host(emitter *e, LLVMBuilderRef b)
+{
+    LLVMTypeRef nothing = LLVMVoidTypeInContext(e->llvm);
+    LLVMTypeRef p = e->ptr, i64 = e->i64;
+
+    LLVMValueRef loop = new_function(
+        e, "parallel_for", LLVMFunctionType(nothing, (LLVMTypeRef[]){p, i64, p, p}, 4, false), b);
+    LLVMBasicBlockRef run = LLVMAppendBasicBlockInContext(e->llvm, loop, "");
+    LLVMBasicBlockRef end = LLVMAppendBasicBlockInContext(e->llvm, loop, "");
+    LLVMValueRef count = LLVMGetParam(loop, 1), zero = LLVMConstInt(i64, 0, false);
+    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntSGT, count, zero, ""), run, end);
+    LLVMPositionBuilderAtEnd(b, run);
+    LLVMTypeRef body = LLVMFunctionType(nothing, (LLVMTypeRef[]){p, i64, i64}, 3, false);
+    LLVMValueRef body_args[] = {LLVMGetParam(loop, 3), zero, count};
+    LLVMBuildCall2(b, body, LLVMGetParam(loop, 2), body_args, 3, "");
+    LLVMBuildBr(b, end);
+    LLVMPositionBuilderAtEnd(b, end);
+    LLVMBuildRetVoid(b);
+
+    LLVMValueRef alloc =
+        new_function(e, "alloc", LLVMFunctionType(p, (LLVMTypeRef[]){p, i64}, 2, false), b);
+    LLVMBuildRet(b, e->null);
+    LLVMValueRef release =
+        new_function(e, "free", LLVMFunctionType(nothing, (LLVMTypeRef[]){p, p}, 2, false), b);
+    LLVMBuildRetVoid(b);
+    LLVMValueRef output =
+        new_function(e, "output", LLVMFunctionType(p, (LLVMTypeRef[]){p, e->i32, p}, 3, false), b);
+    LLVMBuildRet(b, e->null);
+    LLVMValueRef error = new_function(
+        e, "error", LLVMFunctionType(e->i32, (LLVMTypeRef[]){p, e->i32, p}, 3, false), b);
+    LLVMBuildRet(b, LLVMGetParam(error, 1));
+
+    LLVMValueRef functions[] = {loop, alloc, release, output, error};
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        LLVMSetLinkage(functions[i], LLVMInternalLinkage);
+    _Static_assert(sizeof(tw_abi_host) == 10 * sizeof(void *), "fields below in order");
+    return private_global(e,
+                          row(e, "qqpppppppp", (uint64_t)TW_ABI_VERSION, (uint64_t)1, e->null, loop,
+                              alloc, release, output, e->null, e->null, error),
+                          "plain_host");
+}
+
+static const char *prefixed(emitter *e, const char *prefix, const char *name)
+{
+    return tw_arena_printf(tw_context_arena(e->ctx), "%s_%s", prefix, name);
+}
+
+/* PREFIX_run_on(host, inputs, outputs, arena[, symbols]), PREFIX_run without the host, and
+ * PREFIX_plan(symbols, output_dims) if there are symbols. */
+static void run_functions(emitter *e, const tw_descriptor_spec *spec, LLVMValueRef constants)
+{
+    const tw_artifact_code *code = &spec->artifact->code[0];
+    bool symbols = spec->artifact->model.n_symbols > 0;
+    LLVMBuilderRef b = LLVMCreateBuilderInContext(e->llvm);
+    LLVMTypeRef p = e->ptr, types[] = {p, p, p, p, p};
+
+    LLVMTypeRef type = LLVMFunctionType(e->i32, types, 4 + symbols, false);
+    LLVMValueRef f = new_function(e, prefixed(e, spec->prefix, "run_on"), type, b);
+    LLVMValueRef args[6] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1),
+                            LLVMGetParam(f, 2), constants,
+                            LLVMGetParam(f, 3), symbols ? LLVMGetParam(f, 4) : e->null};
+    LLVMBuildRet(b, call_entry(e, code->entry, args, b));
+
+    LLVMValueRef host = plain_host(e, b);
+    type = LLVMFunctionType(e->i32, types, 3 + symbols, false);
+    f = new_function(e, prefixed(e, spec->prefix, "run"), type, b);
+    LLVMValueRef plain_args[6] = {
+        host,      LLVMGetParam(f, 0), LLVMGetParam(f, 1),
+        constants, LLVMGetParam(f, 2), symbols ? LLVMGetParam(f, 3) : e->null};
+    LLVMBuildRet(b, call_entry(e, code->entry, plain_args, b));
+
+    if (symbols) {
+        type = LLVMFunctionType(e->i64, types, 2, false);
+        f = new_function(e, prefixed(e, spec->prefix, "plan"), type, b);
+        LLVMValueRef plan_args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
+        LLVMBuildRet(b, LLVMBuildCall2(b, type, external(e, code->plan), plan_args, 2, ""));
+    }
+    LLVMDisposeBuilder(b);
+}
+
+/* ---- The descriptor
+ * --------------------------------------------------------------------------------- */
+
+static LLVMValueRef variants(emitter *e, const tw_artifact *a)
+{
+    LLVMValueRef *rows = new_rows(e, a->model.n_variants);
+    for (uint32_t i = 0; i < a->model.n_variants; i++) {
+        const tw_abi_variant *v = &a->model.variants[i];
+        const char *plan = a->code[i].plan;
+        _Static_assert(TW_ABI_CPU_WORDS == 2, "two words below");
+        rows[i] = row(e, "sqqppqwwpp", v->cpu, v->features[0], v->features[1],
+                      external(e, a->code[i].entry), plan ? external(e, plan) : e->null,
+                      v->arena_size, v->n_kernels, v->n_buffers, kernels(e, v), buffers(e, v));
+    }
+    return table(e, rows, a->model.n_variants, "variants");
+}
+
+static void build(emitter *e, const tw_descriptor_spec *spec)
+{
+    const tw_artifact *a = spec->artifact;
+    const tw_abi_model *m = &a->model;
+    const char *prefix = spec->prefix;
+    LLVMValueRef constants = e->null;
+    if (prefix && m->constants_size)
+        constants = hide(LLVMAddGlobal(e->module, LLVMInt8TypeInContext(e->llvm),
+                                       prefixed(e, prefix, "constants")));
+    LLVMValueRef value =
+        row(e, "qwwqssswwwwwwppppppqp", (uint64_t)TW_ABI_MAGIC, (uint32_t)TW_ABI_VERSION,
+            (uint32_t)sizeof(tw_abi_model), spec->id, m->name, "tilewright " TW_VERSION, m->target,
+            m->n_inputs, m->n_outputs, m->n_symbols, m->n_variants, (uint32_t)spec->n_imports,
+            m->n_constants, tensors(e, m->inputs, m->n_inputs, "inputs"),
+            tensors(e, m->outputs, m->n_outputs, "outputs"), strings(e, m->symbols, m->n_symbols),
+            variants(e, a), imports(e, spec), constant_table(e, m), m->constants_size, constants);
+    LLVMValueRef global = LLVMAddGlobal(e->module, LLVMTypeOf(value),
+                                        prefix ? prefixed(e, prefix, "model") : TW_ABI_SYMBOL);
+    LLVMSetInitializer(global, value);
+    LLVMSetGlobalConstant(global, true);
+    if (prefix)
+        run_functions(e, spec, constants);
+}
+
+/* ---- Emission
+ * ------------------------------------------------------------------------------------------ */
+
+static void initialize_targets(void)
+{
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+}
+
+static bool emit(emitter *e, const char *triple, tw_bytes *object)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, initialize_targets);
+    LLVMTargetRef target;
+    char *message = NULL;
+    if (LLVMGetTargetFromTriple(triple, &target, &message)) {
+        tw_error(e->ctx, NULL, "target '%s': %s", triple, message);
+        LLVMDisposeMessage(message);
+        return false;
+    }
+    LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
+        target, triple, "", "", LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
+    LLVMSetTarget(e->module, triple);
+    LLVMMemoryBufferRef buffer;
+    bool failed =
+        LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, LLVMObjectFile, &message, &buffer);
+    LLVMDisposeTargetMachine(machine);
+    if (failed) {
+        tw_error(e->ctx, NULL, "emitting the model's descriptor failed: %s", message);
+        LLVMDisposeMessage(message);
+        return false;
+    }
+    object->size = LLVMGetBufferSize(buffer);
+    object->data =
+        tw_arena_memdup(tw_context_arena(e->ctx), LLVMGetBufferStart(buffer), object->size);
+    LLVMDisposeMemoryBuffer(buffer);
+    return true;
+}
+
+bool tw_descriptor_emit(tw_context *ctx, const tw_descriptor_spec *spec, tw_bytes *object)
+{
+    LLVMContextRef llvm = LLVMContextCreate();
+    emitter e = {
+        .ctx = ctx,
+        .llvm = llvm,
+        .module = LLVMModuleCreateWithNameInContext("descriptor", llvm),
+        .i32 = LLVMInt32TypeInContext(llvm),
+        .i64 = LLVMInt64TypeInContext(llvm),
+        .ptr = LLVMPointerTypeInContext(llvm, 0),
+        .strings = tw_map_make(tw_context_arena(ctx)),
+    };
+    e.null = LLVMConstNull(e.ptr);
+    build(&e, spec);
+    bool ok = emit(&e, spec->artifact->model.target, object);
+    LLVMDisposeModule(e.module);
+    LLVMContextDispose(llvm);
+    return ok;
+}

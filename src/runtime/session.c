@@ -1,0 +1,354 @@
+/* session.c: one run at a time: inputs, outputs, arena, and the host table for compiled code. */
+#include "runtime/session.h"
+#include "runtime/error.h"
+#include "runtime/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- Life
+ * ------------------------------------------------------------------------------------------ */
+
+static bool allocate(tw_session *s)
+{
+    const tw_model_info *info = &s->model->info;
+    size_t in_dims = 0, out_dims = 0;
+    for (size_t i = 0; i < info->inputs; i++)
+        in_dims += s->model->inputs[i].rank;
+    for (size_t i = 0; i < info->outputs; i++)
+        out_dims += s->model->outputs[i].rank;
+    s->inputs = calloc(info->inputs + 1, sizeof *s->inputs);
+    s->outputs = calloc(info->outputs + 1, sizeof *s->outputs);
+    s->input_pointers = calloc(info->inputs + 1, sizeof *s->input_pointers);
+    s->output_pointers = calloc(info->outputs + 1, sizeof *s->output_pointers);
+    s->input_dims = calloc(in_dims + 1, sizeof *s->input_dims);
+    s->output_dims = calloc(out_dims + 1, sizeof *s->output_dims);
+    s->symbols = calloc(info->symbols + 1, sizeof *s->symbols);
+    s->times = calloc(info->kernels + 1, sizeof *s->times);
+    return s->inputs && s->outputs && s->input_pointers && s->output_pointers && s->input_dims &&
+           s->output_dims && s->symbols && s->times;
+}
+
+/* Each tensor's dims start as the model's, one tensor after another. */
+static void place_dims(tw_session *s)
+{
+    int64_t *dims = s->input_dims;
+    for (size_t i = 0; i < s->model->info.inputs; i++) {
+        const tw_tensor_info *info = &s->model->inputs[i];
+        s->inputs[i].dims = dims;
+        for (unsigned d = 0; d < info->rank; d++)
+            *dims++ = info->dims[d];
+    }
+    dims = s->output_dims;
+    for (size_t i = 0; i < s->model->info.outputs; i++) {
+        const tw_tensor_info *info = &s->model->outputs[i];
+        s->outputs[i].dims = dims;
+        for (unsigned d = 0; d < info->rank; d++)
+            *dims++ = info->dims[d];
+    }
+}
+
+static tw_status choose_threads(tw_session *s, const tw_session_options *options)
+{
+    s->threads = options->threads;
+    if (options->parallel_for) {
+        s->parallel_for = options->parallel_for;
+        s->parallel_data = options->parallel_data;
+        s->threads = s->threads ? s->threads : 1;
+        return TW_STATUS_OK;
+    }
+    if (options->pool) {
+        unsigned all = tw_pool_threads(options->pool);
+        s->pool = options->pool;
+        s->threads = s->threads && s->threads < all ? s->threads : all;
+        return TW_STATUS_OK;
+    }
+    if (!s->threads)
+        s->threads = tw_default_threads();
+    if (s->threads == 1)
+        return TW_STATUS_OK;
+    s->shared = true;
+    tw_status status = tw_model_pool(s->model, s->threads, &s->pool);
+    if (status == TW_STATUS_OK && tw_pool_threads(s->pool) < s->threads)
+        s->threads = tw_pool_threads(s->pool);
+    return status;
+}
+
+tw_status tw_session_create(tw_model *model, const tw_session_options *options, tw_session **out)
+{
+    static const tw_session_options defaults = {0};
+    *out = NULL;
+    tw_status status = tw_model_prepare(model);
+    if (status != TW_STATUS_OK)
+        return status;
+    tw_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return tw_fail_memory();
+    tw_model_retain(model);
+    s->model = model;
+    status = allocate(s) ? choose_threads(s, options ? options : &defaults) : tw_fail_memory();
+    if (status != TW_STATUS_OK) {
+        tw_session_destroy(s);
+        return status;
+    }
+    place_dims(s);
+    tw_host_init(s, options && options->profile);
+    *out = s;
+    return TW_STATUS_OK;
+}
+
+void tw_session_destroy(tw_session *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; s->outputs && i < s->model->info.outputs; i++)
+        free(s->outputs[i].own);
+    if (s->shared)
+        tw_pool_shared_release(s->pool);
+    free(s->arena);
+    free(s->inputs);
+    free(s->outputs);
+    free(s->input_pointers);
+    free(s->output_pointers);
+    free(s->input_dims);
+    free(s->output_dims);
+    free(s->symbols);
+    free(s->times);
+    tw_model_free(s->model);
+    free(s);
+}
+
+/* ---- Inputs and outputs
+ * ------------------------------------------------------------------------------ */
+
+static tw_status bad_index(const char *what, size_t i, size_t n)
+{
+    return tw_fail(TW_STATUS_INVALID, "there is no %s %zu: the model has %zu", what, i, n);
+}
+
+static tw_status check_pointer(const char *what, const tw_tensor_info *info, const void *data)
+{
+    size_t align = tw_runtime_elem_bits(info->elem) / 8;
+    if (align > 1 && (uintptr_t)data % align)
+        return tw_fail(TW_STATUS_INVALID, "%s '%s': its data is not aligned to %zu bytes", what,
+                       info->name, align);
+    return TW_STATUS_OK;
+}
+
+static tw_status accept_input(tw_session *s, size_t i, const void *data)
+{
+    /* Compiled code may take the address of what it does not read. */
+    static const uint64_t nothing[TW_ABI_ALIGN / sizeof(uint64_t)];
+    tw_status status = check_pointer("input", &s->model->inputs[i], data);
+    if (status == TW_STATUS_OK)
+        s->inputs[i].data = data ? data : nothing;
+    return status;
+}
+
+tw_status tw_session_set_input(tw_session *s, size_t i, const void *data, size_t size)
+{
+    if (i >= s->model->info.inputs)
+        return bad_index("input", i, s->model->info.inputs);
+    const tw_tensor_info *info = &s->model->inputs[i];
+    if (!info->is_static)
+        return tw_fail(TW_STATUS_INVALID,
+                       "input '%s' has no fixed shape: use tw_session_set_input_shape", info->name);
+    if (size != info->size || (!data && size))
+        return tw_fail(TW_STATUS_INVALID, "input '%s' has %zu bytes, not %zu", info->name,
+                       info->size, data ? size : (size_t)0);
+    return accept_input(s, i, data);
+}
+
+tw_status tw_session_set_input_shape(tw_session *s, size_t i, const void *data, const int64_t *dims,
+                                     unsigned rank)
+{
+    if (i >= s->model->info.inputs)
+        return bad_index("input", i, s->model->info.inputs);
+    const tw_tensor_info *info = &s->model->inputs[i];
+    if (rank != info->rank)
+        return tw_fail(TW_STATUS_INVALID, "input '%s' has rank %u, not %u", info->name, info->rank,
+                       rank);
+    for (unsigned d = 0; d < rank; d++)
+        if (dims[d] < 0 || (info->dims[d] >= 0 && dims[d] != info->dims[d]))
+            return tw_fail(TW_STATUS_INVALID, "input '%s': dimension %u is %lld, not %lld",
+                           info->name, d, (long long)info->dims[d], (long long)dims[d]);
+    size_t bytes;
+    if (!tw_tensor_bytes(info->elem, dims, rank, &bytes))
+        return tw_fail(TW_STATUS_INVALID, "input '%s' is too large", info->name);
+    if (!data && bytes)
+        return tw_fail(TW_STATUS_INVALID, "input '%s' has no data", info->name);
+    if (rank)
+        memcpy(s->inputs[i].dims, dims, rank * sizeof *dims);
+    return accept_input(s, i, data);
+}
+
+tw_status tw_session_set_output(tw_session *s, size_t i, void *data, size_t size)
+{
+    if (i >= s->model->info.outputs)
+        return bad_index("output", i, s->model->info.outputs);
+    tw_status status = check_pointer("output", &s->model->outputs[i], data);
+    if (status == TW_STATUS_OK) {
+        s->outputs[i].user = data;
+        s->outputs[i].user_size = data ? size : 0;
+    }
+    return status;
+}
+
+const void *tw_session_output(const tw_session *s, size_t i, size_t *size)
+{
+    bool there = s->ran && i < s->model->info.outputs;
+    if (size)
+        *size = there ? s->outputs[i].size : 0;
+    return there ? s->outputs[i].data : NULL;
+}
+
+const int64_t *tw_session_output_dims(const tw_session *s, size_t i)
+{
+    return s->ran && i < s->model->info.outputs ? s->outputs[i].dims : NULL;
+}
+
+/* ---- Profile
+ * ------------------------------------------------------------------------------------------- */
+
+tw_kernel_time tw_session_kernel_time(const tw_session *s, size_t i)
+{
+    if (i >= s->model->info.kernels)
+        return (tw_kernel_time){0, 0};
+    return (tw_kernel_time){s->times[i].calls, (double)s->times[i].ns * 1e-9};
+}
+
+void tw_session_reset_profile(tw_session *s)
+{
+    memset(s->times, 0, s->model->info.kernels * sizeof *s->times);
+}
+
+/* ---- Running
+ * --------------------------------------------------------------------------------------------- */
+
+/* The values of the symbols from the shapes of the inputs, which must agree. */
+static tw_status bind_symbols(tw_session *s)
+{
+    const tw_abi_model *abi = s->model->abi;
+    for (uint32_t k = 0; k < abi->n_symbols; k++)
+        s->symbols[k] = -1;
+    for (uint32_t i = 0; i < abi->n_inputs; i++) {
+        const tw_abi_tensor *t = &abi->inputs[i];
+        for (uint32_t d = 0; t->dim_symbols && d < t->rank; d++) {
+            int32_t k = t->dim_symbols[d];
+            if (k < 0)
+                continue;
+            int64_t size = s->inputs[i].dims[d];
+            if (s->symbols[k] >= 0 && s->symbols[k] != size)
+                return tw_fail(TW_STATUS_INVALID,
+                               "input '%s': dimension %u is %lld, but '%s' is %lld elsewhere",
+                               t->name, d, (long long)size, abi->symbols[k],
+                               (long long)s->symbols[k]);
+            s->symbols[k] = size;
+        }
+    }
+    for (uint32_t k = 0; k < abi->n_symbols; k++)
+        if (s->symbols[k] < 0)
+            return tw_fail(TW_STATUS_INVALID, "no input says what size '%s' is", abi->symbols[k]);
+    return TW_STATUS_OK;
+}
+
+/* Sizes of this run: arena and dims of outputs. */
+static tw_status plan(tw_session *s, size_t *arena)
+{
+    const tw_abi_variant *v = s->model->variant;
+    *arena = v->arena_size;
+    if (!v->plan)
+        return TW_STATUS_OK;
+    tw_status status = bind_symbols(s);
+    if (status != TW_STATUS_OK)
+        return status;
+    int64_t bytes = v->plan(s->symbols, s->output_dims);
+    if (bytes < 0)
+        return tw_fail(TW_STATUS_INVALID, "model '%s' cannot run with inputs of these shapes",
+                       s->model->abi->name);
+    *arena = (size_t)bytes;
+    return TW_STATUS_OK;
+}
+
+static tw_status provide_arena(tw_session *s, size_t size)
+{
+    enum { HUGE_PAGE = 2 << 20 };
+    if (size <= s->arena_size)
+        return TW_STATUS_OK;
+    bool large = size >= HUGE_PAGE;
+    size_t align = large ? HUGE_PAGE : TW_ABI_ALIGN;
+    if (size > SIZE_MAX / 2)
+        return tw_fail_memory();
+    size = (size + align - 1) / align * align;
+    free(s->arena);
+    s->arena_size = 0;
+    s->arena = aligned_alloc(align, size);
+    if (!s->arena)
+        return tw_fail(TW_STATUS_MEMORY, "out of memory: no %zu bytes for the arena", size);
+    if (large)
+        madvise(s->arena, size, MADV_HUGEPAGE);
+    s->arena_size = size;
+    return TW_STATUS_OK;
+}
+
+tw_status tw_session_provide_output(tw_session *s, size_t i)
+{
+    tw_bound_output *o = &s->outputs[i];
+    const tw_tensor_info *info = &s->model->outputs[i];
+    if (!tw_tensor_bytes(info->elem, o->dims, info->rank, &o->size))
+        return tw_fail(TW_STATUS_INVALID, "output '%s' is too large", info->name);
+    if (o->user && o->user_size < o->size)
+        return tw_fail(TW_STATUS_INVALID, "output '%s' needs %zu bytes; there is room for %zu",
+                       info->name, o->size, o->user_size);
+    if (!o->user && o->own_size < o->size + !o->own) {
+        size_t size = (o->size / TW_ABI_ALIGN + 1) * TW_ABI_ALIGN;
+        free(o->own);
+        o->own = aligned_alloc(TW_ABI_ALIGN, size);
+        o->own_size = o->own ? size : 0;
+        if (!o->own)
+            return tw_fail_memory();
+    }
+    o->data = o->user ? o->user : o->own;
+    return TW_STATUS_OK;
+}
+
+static tw_status provide_outputs(tw_session *s)
+{
+    const tw_abi_model *abi = s->model->abi;
+    for (uint32_t i = 0; i < abi->n_outputs; i++) {
+        s->outputs[i].data = NULL;
+        s->outputs[i].size = 0;
+        bool dynamic = abi->outputs[i].flags & TW_ABI_DYNAMIC;
+        tw_status status = dynamic ? TW_STATUS_OK : tw_session_provide_output(s, i);
+        if (status != TW_STATUS_OK)
+            return status;
+        s->output_pointers[i] = s->outputs[i].data;
+    }
+    return TW_STATUS_OK;
+}
+
+tw_status tw_session_run(tw_session *s)
+{
+    s->ran = false;
+    for (size_t i = 0; i < s->model->info.inputs; i++) {
+        if (!s->inputs[i].data)
+            return tw_fail(TW_STATUS_INVALID, "input '%s' has not been set",
+                           s->model->inputs[i].name);
+        s->input_pointers[i] = (void *)s->inputs[i].data;
+    }
+    size_t arena;
+    tw_status status = plan(s, &arena);
+    if (status == TW_STATUS_OK)
+        status = provide_arena(s, arena);
+    if (status == TW_STATUS_OK)
+        status = provide_outputs(s);
+    if (status != TW_STATUS_OK)
+        return status;
+    tw_host_start(s);
+    int32_t code = s->model->variant->entry(&s->host, s->input_pointers, s->output_pointers,
+                                            s->model->constants, s->arena, s->symbols);
+    status = tw_host_finish(s, code);
+    s->ran = status == TW_STATUS_OK;
+    return status;
+}

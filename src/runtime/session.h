@@ -1,0 +1,54 @@
+/* session.h: the state of a session. */
+#ifndef TW_RUNTIME_SESSION_H
+#define TW_RUNTIME_SESSION_H
+
+#include "runtime/model.h"
+
+typedef struct tw_bound_input {
+    const void *data; /* NULL: not set yet */
+    int64_t *dims;
+} tw_bound_input;
+
+typedef struct tw_bound_output {
+    void *user; /* where the user wants it, or NULL */
+    size_t user_size;
+    void *own; /* the session's memory for it */
+    size_t own_size;
+    void *data; /* of the last run */
+    size_t size;
+    int64_t *dims;
+} tw_bound_output;
+
+typedef struct tw_kernel_clock {
+    uint64_t calls, ns, begun;
+} tw_kernel_clock;
+
+struct tw_session {
+    tw_abi_host host; /* what compiled code gets; host.data is the session */
+    tw_model *model;
+
+    unsigned threads;
+    tw_pool *pool; /* NULL: the embedder's, or one thread */
+    bool shared;   /* the session holds a share of the shared pool */
+    void (*parallel_for)(void *data, int64_t count,
+                         void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
+    void *parallel_data;
+
+    tw_bound_input *inputs;
+    tw_bound_output *outputs;
+    void **input_pointers, **output_pointers;
+    int64_t *input_dims, *output_dims; /* of all tensors, one after another */
+    int64_t *symbols;
+    uint8_t *arena;
+    size_t arena_size;
+    tw_kernel_clock *times;
+    bool ran;
+
+    atomic_int error_code; /* the first that compiled code reports in a run; 0: none */
+    char error_text[256];
+};
+
+/* Finds the memory for output i of the dims that are set: sets its data and size. */
+tw_status tw_session_provide_output(tw_session *session, size_t i);
+
+#endif
