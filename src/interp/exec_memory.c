@@ -1,0 +1,136 @@
+/* exec_memory.c: loads, stores, allocations and views of the interpreter, all checked. */
+#include "interp/machine.h"
+
+#include <string.h>
+
+static const char *buffer_name(const tw_membuf *buffer)
+{
+    return buffer->value->name ? buffer->value->name : "buffer";
+}
+
+static bool holds(const tw_machine *m, const tw_condition *where, uint32_t lane)
+{
+    for (unsigned i = 0; i < where->n; i++)
+        if (m->r[where->terms[i].slot + lane * where->terms[i].step].i < 0)
+            return false;
+    return true;
+}
+
+static _Noreturn void out_of_bounds(tw_machine *m, const tw_instr *in, const tw_membuf *buffer,
+                                    unsigned axis, int64_t index)
+{
+    tw_machine_fail(m, in->op,
+                    "%s of '%s' outside its memory: index %lld of axis %u, which has "
+                    "%lld elements",
+                    tw_is_loop(in->op, TW_LOOP_LOAD) ? "load" : "store", buffer_name(buffer),
+                    (long long)index, axis, (long long)buffer->dims[axis]);
+}
+
+/* The element that a lane touches, counted from the start of the memory. */
+static inline size_t element(tw_machine *m, const tw_instr *in, const tw_mem_access *access,
+                             uint32_t lane)
+{
+    const tw_membuf *buffer = access->buffer;
+    int64_t at = 0;
+    for (unsigned i = 0; i < buffer->rank; i++) {
+        int64_t index = m->r[access->index[i].slot + lane * access->index[i].step].i;
+        if ((uint64_t)index >= (uint64_t)buffer->dims[i])
+            out_of_bounds(m, in, buffer, i, index);
+        at += index * buffer->strides[i];
+    }
+    return buffer->offset + (size_t)at;
+}
+
+static inline void check_read(tw_machine *m, const tw_instr *in, const tw_membuf *buffer, size_t at)
+{
+    uint32_t stamp = buffer->written ? buffer->written[at] : 1;
+    if (stamp == 0)
+        tw_machine_fail(m, in->op, "load of '%s' reads element %zu, which was never written",
+                        buffer_name(buffer), at - buffer->offset);
+    if (stamp > m->parallel_base && stamp != m->stamp)
+        tw_machine_fail(m, in->op,
+                        "load of '%s' reads element %zu, which another iteration of "
+                        "the parallel loop wrote",
+                        buffer_name(buffer), at - buffer->offset);
+}
+
+static inline void mark_write(tw_machine *m, const tw_instr *in, const tw_membuf *buffer, size_t at)
+{
+    if (buffer->read_only)
+        tw_machine_fail(m, in->op, "store to '%s', which is only read", buffer_name(buffer));
+    if (!buffer->written)
+        return;
+    uint32_t stamp = buffer->written[at];
+    if (stamp > m->parallel_base && stamp != m->stamp)
+        tw_machine_fail(m, in->op,
+                        "store to '%s' writes element %zu, which another iteration of "
+                        "the parallel loop wrote",
+                        buffer_name(buffer), at - buffer->offset);
+    buffer->written[at] = m->stamp;
+}
+
+void tw_exec_load(tw_machine *m, const tw_instr *in)
+{
+    const tw_mem_access *access = in->extra;
+    for (uint32_t l = 0; l < in->lanes; l++) {
+        if (!holds(m, &access->where, l)) {
+            m->r[in->dst + l] = m->r[access->value.slot + l * access->value.step];
+            continue;
+        }
+        size_t at = element(m, in, access, l);
+        check_read(m, in, access->buffer, at);
+        m->r[in->dst + l] =
+            tw_number_slot(in->elem, tw_scalar_load(in->elem, access->buffer->data, at));
+    }
+}
+
+void tw_exec_load_f32(tw_machine *m, const tw_instr *in)
+{
+    const tw_mem_access *access = in->extra;
+    size_t at = element(m, in, access, 0);
+    check_read(m, in, access->buffer, at);
+    memcpy(&m->r[in->dst].f, (const float *)access->buffer->data + at, sizeof(float));
+}
+
+void tw_exec_store(tw_machine *m, const tw_instr *in)
+{
+    const tw_mem_access *access = in->extra;
+    for (uint32_t l = 0; l < in->lanes; l++) {
+        if (!holds(m, &access->where, l))
+            continue;
+        size_t at = element(m, in, access, l);
+        mark_write(m, in, access->buffer, at);
+        tw_slot value = m->r[access->value.slot + l * access->value.step];
+        tw_scalar_store(in->elem, access->buffer->data, at, tw_slot_number(in->elem, value));
+    }
+}
+
+void tw_exec_store_f32(tw_machine *m, const tw_instr *in)
+{
+    const tw_mem_access *access = in->extra;
+    size_t at = element(m, in, access, 0);
+    mark_write(m, in, access->buffer, at);
+    memcpy((float *)access->buffer->data + at, &m->r[access->value.slot].f, sizeof(float));
+}
+
+/* Memory is made when decoding; each execution makes it fresh, that is, unwritten. */
+void tw_exec_alloc(tw_machine *m, const tw_instr *in)
+{
+    (void)m;
+    const tw_membuf *buffer = in->extra;
+    memset(buffer->written, 0, buffer->count * sizeof *buffer->written);
+}
+
+void tw_exec_view(tw_machine *m, const tw_instr *in)
+{
+    tw_membuf *const *pair = in->extra;
+    const tw_membuf *from = pair[0];
+    tw_membuf *to = pair[1];
+    if (in->imm < 0 || (size_t)in->imm > from->count || to->count > from->count - (size_t)in->imm)
+        tw_machine_fail(m, in->op, "view of %zu elements at %lld goes beyond the %zu of '%s'",
+                        to->count, (long long)in->imm, from->count, buffer_name(from));
+    to->data = from->data;
+    to->written = from->written;
+    to->offset = from->offset + (size_t)in->imm;
+    to->read_only = from->read_only;
+}

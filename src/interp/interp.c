@@ -1,0 +1,87 @@
+/* interp.c: entry points of the interpreter: binding of arguments, failures, final checks. */
+#include "interp/interp.h"
+
+#include "interp/machine.h"
+#include "ir/elem_data.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+_Noreturn void tw_machine_fail(tw_machine *m, const tw_op *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *text = tw_arena_vprintf(tw_context_arena(m->ctx), format, args);
+    va_end(args);
+    const char *name = m->kernel ? tw_op_string(m->kernel, "sym_name", "?") : "?";
+    tw_error(m->ctx, op->loc, "interpreting '@%s': %s", name, text);
+    longjmp(m->failed, 1);
+}
+
+/* Gives the arguments memory; outputs get stamps, so that reads before writes are seen. */
+static void bind_arguments(tw_machine *m, tw_program *program, const tw_interp_buffer *buffers,
+                           unsigned n)
+{
+    int64_t outputs = tw_op_int(program->op, "outputs", 0);
+    if (n != program->n_args)
+        tw_machine_fail(m, program->op, "%u buffers given for %u arguments", n, program->n_args);
+    for (unsigned i = 0; i < n; i++) {
+        tw_membuf *arg = program->args[i];
+        size_t bytes;
+        if (!tw_elem_bytes(arg->elem, arg->count, &bytes) || bytes != buffers[i].size)
+            tw_machine_fail(m, program->op, "argument %u takes %zu bytes, %zu given", i, bytes,
+                            buffers[i].size);
+        arg->data = buffers[i].data;
+        arg->read_only = (int64_t)i < (int64_t)n - outputs;
+        arg->written = arg->read_only ? NULL : TW_NEW_ARRAY(m->arena, uint32_t, arg->count);
+    }
+}
+
+static void check_outputs(tw_machine *m, const tw_program *program)
+{
+    for (unsigned i = 0; i < program->n_args; i++) {
+        const tw_membuf *arg = program->args[i];
+        for (size_t e = 0; arg->written && e < arg->count; e++)
+            if (!arg->written[e])
+                tw_machine_fail(m, program->op, "element %zu of output %u was never written", e, i);
+    }
+}
+
+static void run(tw_machine *m, const tw_op *op, const tw_interp_buffer *buffers, unsigned n,
+                const tw_interp_options *options)
+{
+    m->programs = tw_map_make(m->arena);
+    m->symbols = tw_map_make(m->arena);
+    for (tw_op *o = op->region ? op->region->first : NULL; o; o = o->next)
+        if (o->def->traits & TW_TRAIT_SYMBOL)
+            tw_map_put_str(&m->symbols, tw_op_string(o, "sym_name", ""), o);
+    tw_program *program = tw_decode(m, op);
+    m->kernel = op;
+    bind_arguments(m, program, buffers, n);
+    tw_run_program(m, program);
+    if (!options || !options->partial_outputs)
+        check_outputs(m, program);
+}
+
+bool tw_interp_run(tw_context *ctx, tw_op *op, const tw_interp_buffer *buffers, unsigned n,
+                   const tw_interp_options *options)
+{
+    tw_machine m = {.ctx = ctx, .kernel = op, .parallel_base = UINT32_MAX};
+    m.stamp = m.last_stamp = 1;
+    m.max_steps = options ? options->max_steps : 0;
+    m.reverse_parallel = options && options->reverse_parallel;
+    m.arena = tw_arena_create(0);
+    if (!m.arena)
+        return tw_error(ctx, op->loc, "no memory for the interpreter");
+    jmp_buf exhausted;
+    tw_arena_on_exhausted(m.arena, &exhausted);
+    volatile bool fine = false;
+    if (setjmp(exhausted)) {
+        tw_error(ctx, op->loc, "no memory for the interpreter");
+    } else if (!setjmp(m.failed)) {
+        run(&m, op, buffers, n, options);
+        fine = true;
+    }
+    tw_arena_destroy(m.arena);
+    return fine;
+}

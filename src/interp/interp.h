@@ -1,0 +1,34 @@
+/* interp.h: the interpreter of loop IR: slow, exact, and suspicious. It is the oracle of every
+ * transformation and evaluates constants.
+ *
+ * It runs kernels at any stage of scheduling (blocks or flat loops, scalars or vectors). Arithmetic
+ * is that of loop.def: f32 in float, f64 in double, narrower formats rounded after each operation.
+ * What it reports as an error, beyond what the verifier knows: an access outside a buffer, reading
+ * what was never written, writing an argument that is only read, an iteration variable of a block
+ * outside its extent, two iterations of a parallel loop that touch one element when one of them
+ * writes it first, an output with an element that was not written, and too many steps. */
+#ifndef TW_INTERP_INTERP_H
+#define TW_INTERP_INTERP_H
+
+#include "tilewright/ir.h"
+
+/* Memory of one argument: row-major, 4-bit elements packed low first. */
+typedef struct tw_interp_buffer {
+    void *data;
+    size_t size; /* bytes; must be what the argument's type takes */
+} tw_interp_buffer;
+
+typedef struct tw_interp_options {
+    uint64_t max_steps;    /* operations and iterations; 0: no bound */
+    bool reverse_parallel; /* parallel loops from the last iteration to the first */
+    bool partial_outputs;  /* outputs may stay unwritten in part */
+} tw_interp_options;
+
+/* Runs a loop.kernel, or a function after lowering to loops that calls kernels of its module, on
+ * `n` buffers: its arguments in order, all of static size, of which the last ones (attribute
+ * "outputs") are written. `options` may be NULL. False with a diagnostic at the operation that
+ * failed. */
+bool tw_interp_run(tw_context *ctx, tw_op *op, const tw_interp_buffer *buffers, unsigned n,
+                   const tw_interp_options *options);
+
+#endif

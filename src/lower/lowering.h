@@ -1,0 +1,80 @@
+/* lowering.h: the state of lowering one kernel, the table of the graph dialect's lowerings and
+ * short forms for writing them. */
+#ifndef TW_LOWER_LOWERING_H
+#define TW_LOWER_LOWERING_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "dialect/graph/graph.h"
+#include "dialect/loop/loop.h"
+#include "tilewright/lower.h"
+
+struct tw_lowering {
+    tw_context *ctx;
+    tw_arena *arena;
+    tw_op *kernel;
+    tw_op *op;    /* the graph operation being lowered */
+    bool is_last; /* nothing in the kernel reads the results of `op` */
+    tw_map names; /* block name -> how many have it */
+};
+
+typedef bool (*tw_lower_fn)(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
+
+/* By tw_graph_kind; NULL for constant, group and yield. */
+extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
+
+#define TW_LOWERINGS(X)                                                                            \
+    X(elementwise)                                                                                 \
+    X(shape) X(reshape) X(transpose) X(expand) X(slice) X(concat) X(pad) X(tile) X(iota) X(range)  \
+        X(trilu) X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd)       \
+            X(resize) X(reduce) X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(conv)      \
+                X(conv_transpose) X(max_pool) X(avg_pool) X(batch_norm) X(layer_norm) X(rms_norm)  \
+                    X(instance_norm) X(lrn)
+#define X(name)                                                                                    \
+    bool tw_lower_##name(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
+TW_LOWERINGS(X)
+#undef X
+
+/* The scalar that an element-wise operation computes from scalars of compute type. */
+tw_value *tw_lower_scalar(tw_stage *s, tw_op *op, tw_value *const *args);
+
+/* The operation's name without its dialect: "conv". */
+const char *tw_short_name(const tw_op *op);
+/* A block of these names' concatenation: tw_name(l, "softmax", "_max"). */
+const char *tw_name(tw_lowering *l, const char *base, const char *suffix);
+
+/* What products of elements of `a` are summed in on their way to `out`. */
+tw_elem tw_product_elem(const tw_value *a, const tw_value *out);
+
+/* `buffer` when its element type is that of accumulating (float32 for narrower floating point),
+ * else a buffer of its shape that is; tw_lower_finish copies it back, converting. */
+tw_value *tw_lower_accumulator(tw_lowering *l, tw_value *buffer, tw_elem elem);
+void tw_lower_finish(tw_lowering *l, const char *name, tw_value *accumulator, tw_value *buffer);
+
+/* Sizes of a buffer of static shape. */
+static inline int64_t tw_size(const tw_value *buffer, unsigned axis)
+{
+    return tw_type_dim(buffer->type, axis);
+}
+
+/* An arithmetic operation by kind. */
+static inline tw_value *tw_s1(tw_stage *s, tw_loop_kind kind, tw_value *a)
+{
+    return tw_loop_op(&s->b, kind, (tw_value *[]){a}, 1, NULL);
+}
+static inline tw_value *tw_s2(tw_stage *s, tw_loop_kind kind, tw_value *a, tw_value *b)
+{
+    return tw_loop_op(&s->b, kind, (tw_value *[]){a, b}, 2, NULL);
+}
+/* A constant of v's type. */
+static inline tw_value *tw_like(tw_stage *s, const tw_value *v, double value)
+{
+    return tw_stage_const(s, v->type->elem, value);
+}
+/* Loads for arithmetic: converted to the compute type. */
+static inline tw_value *tw_load(tw_stage *s, tw_value *buffer, const tw_expr *index)
+{
+    return tw_stage_cast(s, tw_stage_load(s, buffer, index), tw_compute_elem(buffer->type->elem));
+}
+
+#endif

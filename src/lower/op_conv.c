@@ -1,0 +1,91 @@
+/* op_conv.c: convolutions, their padding as masked loads.
+ *
+ *   graph.conv %x, %w  ->  loop.block "conv": out[n, o, y, x] = sum over rc, ry, rx of
+ *       (x[n, rc, y*s + ry*d - p, …] where inside, else 0) * w[o, rc, ry, rx] */
+#include "lower/window.h"
+
+#include <string.h>
+
+typedef struct conv {
+    tw_lowering *l;
+    tw_op *op;
+    tw_window w;
+    tw_window_axes a;
+    tw_value *x, *weights;
+    const char *layout;                /* of the weights */
+    int64_t groups, channels, outputs; /* channels summed and computed per group */
+    tw_elem elem;
+} conv;
+
+static void weight_index(const conv *c, tw_expr *index)
+{
+    tw_context *ctx = c->l->ctx;
+    unsigned n = 0;
+    if (!strcmp(c->layout, "OI")) {
+        index[n++] = c->a.channel;
+        index[n++] = c->a.reduce_channel;
+    }
+    tw_expr panel = tw_expr_const(ctx, tw_op_int(c->op, "panel", 1));
+    if (!strcmp(c->layout, "panel"))
+        index[n++] = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, panel);
+    for (unsigned i = 0; i < c->w.n; i++)
+        index[n++] = c->a.tap[i];
+    if (!strcmp(c->layout, "panel")) {
+        index[n++] = c->a.reduce_channel;
+        index[n++] = tw_expr_binary(ctx, TW_EXPR_MOD, c->a.channel, panel);
+    } else if (!strcmp(c->layout, "depthwise")) {
+        index[n++] = c->a.channel;
+    }
+}
+
+/* The axis of the weights that the first spatial axis is. */
+static unsigned first_tap_axis(const char *layout)
+{
+    return !strcmp(layout, "OI") ? 2 : !strcmp(layout, "panel") ? 1 : 0;
+}
+
+static tw_value *load_x(const conv *c, tw_stage *s)
+{
+    tw_context *ctx = c->l->ctx;
+    tw_expr index[TW_MAX_RANK], where[2 * TW_MAX_SPATIAL];
+    unsigned n_where;
+    tw_expr group =
+        tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, tw_expr_const(ctx, c->outputs));
+    if (c->groups == 1)
+        group = tw_expr_const(ctx, 0);
+    tw_expr channel = tw_expr_add(ctx, tw_expr_mulc(ctx, group, c->channels), c->a.reduce_channel);
+    tw_window_index(s, &c->w, &c->a, channel, c->x, index, where, &n_where);
+    tw_value *zero = tw_stage_const(s, c->x->type->elem, 0);
+    tw_value *x = tw_stage_load_where(s, c->x, index, where, n_where, zero);
+    if (!zero->uses)
+        tw_op_erase(zero->op);
+    return tw_stage_cast(s, x, c->elem);
+}
+
+bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    conv c = {.l = l, .op = op, .x = in[0], .weights = in[1]};
+    c.w = tw_window_of(op, in[0]->type->rank);
+    c.layout = tw_op_string(op, "kernel_layout", "OI");
+    c.groups = tw_op_int(op, "groups", 1);
+    unsigned channel = tw_window_channel(&c.w), first = first_tap_axis(c.layout);
+    c.channels = tw_size(in[0], channel) / c.groups;
+    c.outputs = tw_size(out[0], channel) / c.groups;
+    for (unsigned i = 0; i < c.w.n; i++)
+        c.w.kernel[i] = tw_size(in[1], first + i);
+    c.elem = tw_product_elem(in[0], out[0]);
+    c.a = tw_window_make_axes(l, &c.w, out[0], c.channels);
+
+    tw_value *acc = tw_lower_accumulator(l, out[0], c.elem);
+    tw_stage s;
+    tw_expr result[TW_MAX_RANK], weights[TW_MAX_RANK];
+    tw_stage_open(l, &s, "conv", c.a.axes, c.a.n);
+    tw_window_result(&c.w, &c.a, result);
+    weight_index(&c, weights);
+    tw_value *x = load_x(&c, &s);
+    tw_value *k = tw_stage_cast(&s, tw_stage_load(&s, in[1], weights), c.elem);
+    tw_stage_reduce_product(&s, x, k, acc, result);
+    tw_stage_close(&s);
+    tw_lower_finish(l, "conv", acc, out[0]);
+    return true;
+}
