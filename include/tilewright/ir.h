@@ -282,8 +282,9 @@ struct tw_op_def {
     tw_fusion_class fusion;
     const tw_attr_spec *attrs;       /* NULL: any attributes */
     bool (*verify)(tw_context *ctx, const tw_op *op); /* beyond the table; NULL: nothing more */
-    /* Custom syntax after the operation's name; NULL: the generic form. `print` returns false, before
-     * it prints a region, for IR that the syntax cannot say: the generic form is used then. */
+    /* Custom syntax after the operation's name; NULL: the generic form. `print` is called for IR that
+     * agrees with the table above; it returns false, before it prints a region, for what its syntax
+     * cannot say, and then the generic form is used. */
     bool (*print)(tw_printer *p, const tw_op *op);
     bool (*parse)(tw_parser *p, const tw_op_def *def, tw_op **out);
     int kind; /* the dialect's own enum value, for switch */
@@ -468,41 +469,74 @@ void tw_p_attr(tw_printer *p, tw_attr attr);
 void tw_p_expr(tw_printer *p, tw_expr e, const tw_op *op, unsigned first);
 /* ` {a = 1}` of the attributes not in `skip` (NULL-terminated); nothing when none is left. */
 void tw_p_attrs(tw_printer *p, const tw_op *op, const char *const *skip);
+/* ` attributes {a = 1}` likewise, for operations where `{` begins a region. */
+void tw_p_attributes(tw_printer *p, const tw_op *op, const char *const *skip);
+/* ` {a = 1} : type, type`, the usual end of an operation: tw_p_attrs and the results' types. */
+void tw_p_tail(tw_printer *p, const tw_op *op, const char *const *skip);
 /* What follows the name in the generic form, for hooks that serve several operations. */
 void tw_p_generic(tw_printer *p, const tw_op *op);
 /* `{` newline, indented operations, `}`; arguments are the custom syntax's business. */
 void tw_p_region(tw_printer *p, const tw_region *region);
+/* `(%a: type, %b: type)` of a region. */
+void tw_p_arguments(tw_printer *p, const tw_region *region);
+/* @name, in quotes where it must be. */
+void tw_p_symbol(tw_printer *p, const char *name);
+void tw_p_string(tw_printer *p, const char *text); /* "text" with escapes */
 
-/* Parsing; each returns false with a diagnostic at the place. tw_q_try_* consume only on a match. */
+/* Parsing; each returns false with a diagnostic at the place, the first one only. Results are
+ * interned or in the context's memory. */
 tw_context *tw_q_context(tw_parser *p);
 tw_loc tw_q_loc(tw_parser *p); /* of the next token */
 bool tw_q_error(tw_parser *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether the next token is this; `try` consumes it then, without a diagnostic otherwise. */
+bool tw_q_peek(tw_parser *p, const char *punctuation_or_keyword);
 bool tw_q_try(tw_parser *p, const char *punctuation_or_keyword);
 bool tw_q_expect(tw_parser *p, const char *punctuation_or_keyword);
 bool tw_q_int(tw_parser *p, int64_t *out);
-bool tw_q_string(tw_parser *p, const char **out);
+bool tw_q_string(tw_parser *p, const char **out); /* without zero bytes */
 bool tw_q_symbol(tw_parser *p, const char **out); /* @name, without @ */
 bool tw_q_keyword(tw_parser *p, const char **out); /* an identifier */
 bool tw_q_type(tw_parser *p, tw_type *out);
 bool tw_q_attr(tw_parser *p, tw_attr *out);
 bool tw_q_value(tw_parser *p, tw_value **out); /* %name that is defined */
-/* %name that starts a definition; bound when passed to tw_q_region or a result. */
-bool tw_q_new_name(tw_parser *p, const char **out);
-/* ` {a = 1}` if there; appended to the operation. */
+/* None or more values with commas between; stops before the definition that begins with %x = . */
+bool tw_q_values(tw_parser *p, tw_value ***out, unsigned *n);
+/* ` {a = 1}` if there; set on the operation. */
 bool tw_q_attrs(tw_parser *p, tw_op *op);
+bool tw_q_attributes(tw_parser *p, tw_op *op); /* ` attributes {a = 1}` likewise */
+/* Types with commas between, at least one. */
+bool tw_q_types(tw_parser *p, tw_type **out, unsigned *n);
+/* The usual end ` {a = 1} : type, type`, both parts if they are there; creates the operation with
+ * these attributes as well and with empty regions if the definition has a fixed number. */
+bool tw_q_tail(tw_parser *p, const tw_op_def *def, tw_value *const *operands, unsigned n_operands,
+               const tw_named_attr *attrs, unsigned n_attrs, tw_op **out);
 /* The rest of an operation in the generic form. */
 bool tw_q_generic(tw_parser *p, const tw_op_def *def, tw_op **out);
-/* An expression over %values: each value met is added to `values` (at most TW_MAX_EXPR_DIMS in
- * all) and becomes the dimension of its position. */
+/* An expression over %values: each value met is added to `values` if it is not there (at most
+ * TW_MAX_EXPR_DIMS in all) and becomes the dimension of its position. */
 enum { TW_MAX_EXPR_DIMS = 64 };
 bool tw_q_expr(tw_parser *p, tw_value **values, unsigned *n_values, tw_expr *out);
-/* `{ ops }` into the region; its arguments, added before by tw_region_add_arg, are bound to
- * names (their name hints) inside. */
-bool tw_q_region(tw_parser *p, tw_region *region);
-/* Names of the results to the left of `=`, for a custom parser to check their number. */
+/* %name that will be an argument of a region: `hint` is for tw_region_add_arg. */
+typedef struct tw_q_name {
+    const char *hint; /* NULL for a number */
+    uint64_t number;
+    tw_loc loc;
+} tw_q_name;
+bool tw_q_new_name(tw_parser *p, tw_q_name *out);
+/* `(%a: type, %b: type)`, all of it; whether `(%` is next. */
+bool tw_q_peek_arguments(tw_parser *p);
+bool tw_q_arguments(tw_parser *p, tw_q_name **names, tw_type **types, unsigned *n);
+/* `{ ops }` into the region, whose arguments, added before by tw_region_add_arg, have these names
+ * inside. */
+bool tw_q_region(tw_parser *p, tw_region *region, const tw_q_name *names);
+/* The number of names to the left of `=`; the operation must have as many results. */
 unsigned tw_q_result_count(tw_parser *p);
 
 /* ---- Verifier ------------------------------------------------------------------------------------------ */
+
+/* Whether the operation agrees with its table: numbers of operands, results and regions, required
+ * attributes and the kinds of all. Attributes whose names hold a dot are free to all. */
+bool tw_op_fits_table(const tw_op *op);
 
 /* Checks op and all inside: the tables (counts, attributes, traits), dominance, use lists,
  * symbols, types, and each operation's own verify. All errors are reported, up to the limit. */

@@ -5,8 +5,8 @@
  * An operation whose definition has a print hook is written in its own syntax; when the hook
  * declines (IR that its syntax cannot say) the generic form with the name in quotes is used. */
 #include "ir/print_impl.h"
+#include "ir/scratch.h"
 
-#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,6 +70,17 @@ void tw_pr_name(tw_printer *p, const char *text, size_t len)
         tw_pr_bytes(p, text, len);
     else
         tw_pr_string(p, text, len);
+}
+
+void tw_p_symbol(tw_printer *p, const char *name)
+{
+    tw_pr_text(p, "@");
+    tw_pr_name(p, name, strlen(name));
+}
+
+void tw_p_string(tw_printer *p, const char *text)
+{
+    tw_pr_string(p, text, strlen(text));
 }
 
 bool tw_pr_enter(tw_printer *p)
@@ -144,13 +155,38 @@ static void new_line(tw_printer *p)
     tw_pr_bytes(p, spaces, n < MAX_INDENT ? n : MAX_INDENT);
 }
 
-void tw_p_attrs(tw_printer *p, const tw_op *op, const char *const *skip)
+static void print_attrs_after(tw_printer *p, const char *lead, const tw_op *op,
+                              const char *const *skip)
 {
     size_t start = p->out.len;
-    tw_pr_text(p, " ");
+    tw_pr_text(p, lead);
     tw_pr_named_attrs(p, op->attrs, op->n_attrs, skip);
-    if (p->out.len - start == strlen(" {}"))
+    if (p->out.len - start == strlen(lead) + strlen("{}"))
         p->out.len = start;
+}
+
+void tw_p_attrs(tw_printer *p, const tw_op *op, const char *const *skip)
+{
+    print_attrs_after(p, " ", op, skip);
+}
+
+void tw_p_attributes(tw_printer *p, const tw_op *op, const char *const *skip)
+{
+    print_attrs_after(p, " attributes ", op, skip);
+}
+
+static void print_result_types(tw_printer *p, const tw_op *op)
+{
+    for (unsigned i = 0; i < op->n_results; i++) {
+        tw_pr_text(p, i ? ", " : " : ");
+        tw_p_type(p, op->results[i].type);
+    }
+}
+
+void tw_p_tail(tw_printer *p, const tw_op *op, const char *const *skip)
+{
+    tw_p_attrs(p, op, skip);
+    print_result_types(p, op);
 }
 
 static void print_op(tw_printer *p, const tw_op *op);
@@ -177,20 +213,27 @@ void tw_p_region(tw_printer *p, const tw_region *region)
     print_region_rest(p, region);
 }
 
-static void print_generic_region(tw_printer *p, const tw_region *region)
+void tw_p_arguments(tw_printer *p, const tw_region *region)
 {
-    if (!region->n_args) {
-        tw_p_region(p, region);
-        return;
-    }
-    tw_pr_text(p, "{ ^(");
+    tw_pr_text(p, "(");
     for (unsigned i = 0; i < region->n_args; i++) {
         tw_pr_text(p, i ? ", " : "");
         tw_p_value(p, region->args[i]);
         tw_pr_text(p, ": ");
         tw_p_type(p, region->args[i]->type);
     }
-    tw_pr_text(p, "):");
+    tw_pr_text(p, ")");
+}
+
+static void print_generic_region(tw_printer *p, const tw_region *region)
+{
+    if (!region->n_args) {
+        tw_p_region(p, region);
+        return;
+    }
+    tw_pr_text(p, "{ ^");
+    tw_p_arguments(p, region);
+    tw_pr_text(p, ":");
     print_region_rest(p, region);
 }
 
@@ -207,10 +250,7 @@ void tw_p_generic(tw_printer *p, const tw_op *op)
         print_generic_region(p, &op->regions[i]);
     }
     tw_pr_text(p, op->n_regions ? ")" : "");
-    for (unsigned i = 0; i < op->n_results; i++) {
-        tw_pr_text(p, i ? ", " : " : ");
-        tw_p_type(p, op->results[i].type);
-    }
+    print_result_types(p, op);
 }
 
 static void print_location(tw_printer *p, tw_loc loc)
@@ -241,42 +281,40 @@ static void print_op(tw_printer *p, const tw_op *op)
     const char *name = op->def->name;
     bool core = !strncmp(name, "core.", 5);
     tw_pr_text(p, core ? name + 5 : name);
-    if (op->def->print && !op->def->print(p, op)) {
+    if (!op->def->print) {
+        tw_p_generic(p, op);
+    } else if (!tw_op_fits_table(op) || !op->def->print(p, op)) {
         p->out.len = start;
         tw_pr_string(p, name, strlen(name));
-        tw_p_generic(p, op);
-    } else if (!op->def->print) {
         tw_p_generic(p, op);
     }
     if (p->options.locations)
         print_location(p, op->loc);
 }
 
-static const char *print_with(tw_arena *scratch, tw_context *ctx, const tw_op *op,
-                              const tw_print_options *options)
+/* What tw_print hands to the function that has the scratch arena. */
+typedef struct print_request {
+    tw_context *ctx;
+    const tw_op *op;
+    const tw_print_options *options;
+    const char *text; /* the result */
+} print_request;
+
+static void print_whole(tw_arena *scratch, void *data)
 {
-    tw_printer p = {.ctx = ctx, .arena = scratch, .names = tw_map_make(scratch)};
-    if (options)
-        p.options = *options;
-    tw_pr_assign_names(&p, (tw_op *)op);
-    print_op(&p, op);
+    print_request *r = data;
+    tw_printer p = {.ctx = r->ctx, .arena = scratch, .names = tw_map_make(scratch)};
+    if (r->options)
+        p.options = *r->options;
+    tw_pr_assign_names(&p, (tw_op *)r->op);
+    print_op(&p, r->op);
     tw_pr_text(&p, "\n");
-    return tw_arena_strndup(tw_context_arena(ctx), p.out.data, p.out.len);
+    r->text = tw_arena_strndup(tw_context_arena(r->ctx), p.out.data, p.out.len);
 }
 
 const char *tw_print(tw_context *ctx, const tw_op *op, const tw_print_options *options)
 {
-    /* The tables and the growing text are given back at the end. When memory runs out, the scratch
-     * arena goes first and then control goes to the context's own handler. */
-    tw_arena *scratch = tw_arena_create(0);
-    const char *volatile text = NULL;
-    jmp_buf full;
-    jmp_buf *outer = tw_context_guard(ctx, &full);
-    if (scratch && !setjmp(full)) {
-        tw_arena_on_exhausted(scratch, &full);
-        text = print_with(scratch, ctx, op, options);
-    }
-    tw_context_guard(ctx, outer);
-    tw_arena_destroy(scratch);
-    return text ? text : tw_context_alloc(ctx, SIZE_MAX);
+    print_request r = {ctx, op, options, NULL};
+    tw_with_scratch(ctx, print_whole, &r);
+    return r.text;
 }

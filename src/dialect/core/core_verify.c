@@ -1,0 +1,123 @@
+/* core_verify.c: rules of the core dialect beyond its table. */
+#include "dialect/core/core.h"
+#include "dialect/core/core_syntax.h"
+
+#include "base/map.h"
+
+#include <string.h>
+
+/* ---- func ---- */
+
+static bool same_types(const tw_type *types, tw_value *const *values, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (values[i]->type != types[i])
+            return false;
+    return true;
+}
+
+static bool verify_return(tw_context *ctx, const tw_op *func, tw_type type)
+{
+    const tw_op *last = func->regions[0].last;
+    const char *name = tw_op_string(func, "sym_name", "");
+    if (!tw_is_core(last, TW_CORE_RETURN))
+        return tw_error(ctx, last->loc, "the body of @%s ends with %s, not with return", name,
+                        last->def->name);
+    if (last->n_operands != type->n_results)
+        return tw_error(ctx, last->loc, "return gives %u values, @%s has %u results",
+                        last->n_operands, name, type->n_results);
+    for (unsigned i = 0; i < type->n_results; i++)
+        if (tw_operand(last, i)->type != type->results[i])
+            return tw_error(ctx, last->loc, "value %u of return is %s, but the result of @%s is %s",
+                            i, tw_print_type(ctx, tw_operand(last, i)->type), name,
+                            tw_print_type(ctx, type->results[i]));
+    return true;
+}
+
+/* `input_names`, `output_names`: as many strings as there are inputs or results. */
+static bool verify_names(tw_context *ctx, const tw_op *func, const char *attr, unsigned n)
+{
+    tw_attr names = tw_op_attr(func, attr);
+    bool good = !names || names->u.array.n == n;
+    for (size_t i = 0; good && names && i < n; i++)
+        good = names->u.array.items[i]->kind == TW_ATTR_STRING;
+    return good || tw_error(ctx, func->loc, "'%s' of func needs %u strings", attr, n);
+}
+
+static bool verify_func(tw_context *ctx, const tw_op *op)
+{
+    const tw_region *body = &op->regions[0];
+    tw_type type = tw_core_func_type(op);
+    if (type->kind != TW_TYPE_FUNC)
+        return tw_error(ctx, op->loc, "'type' of func is a function type, not %s",
+                        tw_print_type(ctx, type));
+    if (!verify_names(ctx, op, "input_names", type->n_inputs) ||
+        !verify_names(ctx, op, "output_names", type->n_results))
+        return false;
+    if (!body->first)
+        return !body->n_args ||
+               tw_error(ctx, op->loc, "a func without body has no arguments in its region");
+    if (body->n_args != type->n_inputs || !same_types(type->inputs, body->args, body->n_args))
+        return tw_error(ctx, op->loc, "the arguments of @%s are not those of its type %s",
+                        tw_op_string(op, "sym_name", ""), tw_print_type(ctx, type));
+    return verify_return(ctx, op, type);
+}
+
+/* ---- module ---- */
+
+static bool verify_call(tw_context *ctx, const tw_op *call, const tw_op *callee)
+{
+    const char *name = tw_op_string(call, "callee", "");
+    if (!callee)
+        return tw_error(ctx, call->loc, "there is no function @%s in the module", name);
+    tw_type type = tw_core_func_type(callee);
+    bool good = call->n_operands == type->n_inputs && call->n_results == type->n_results;
+    for (unsigned i = 0; good && i < call->n_operands; i++)
+        good = tw_operand(call, i)->type == type->inputs[i];
+    for (unsigned i = 0; good && i < call->n_results; i++)
+        good = call->results[i].type == type->results[i];
+    return good || tw_error(ctx, call->loc, "the call does not fit @%s, which is %s", name,
+                            tw_print_type(ctx, type));
+}
+
+typedef struct call_checker {
+    tw_context *ctx;
+    const tw_op *module;
+    tw_map functions;
+    bool good;
+} call_checker;
+
+static bool check_call(tw_op *op, void *data)
+{
+    call_checker *c = data;
+    if (tw_is_core(op, TW_CORE_CALL) &&
+        tw_op_enclosing(op, &tw_core_ops[TW_CORE_MODULE]) == c->module)
+        c->good = verify_call(c->ctx, op,
+                              tw_map_get_str(&c->functions, tw_op_string(op, "callee", ""))) &&
+                  c->good;
+    return true;
+}
+
+static bool verify_module(tw_context *ctx, const tw_op *op)
+{
+    call_checker c = {ctx, op, tw_map_make(tw_context_arena(ctx)), true};
+    for (tw_op *inner = op->regions[0].first; inner; inner = inner->next)
+        if (tw_is_core(inner, TW_CORE_FUNC))
+            tw_map_put_str(&c.functions, tw_op_string(inner, "sym_name", ""), inner);
+    tw_walk((tw_op *)op, check_call, &c);
+    if (op->regions[0].n_args)
+        return tw_error(ctx, op->loc, "a module has no arguments");
+    return c.good;
+}
+
+bool tw_core_verify(tw_context *ctx, const tw_op *op)
+{
+    switch ((tw_core_kind)op->def->kind) {
+    case TW_CORE_MODULE:
+        return verify_module(ctx, op);
+    case TW_CORE_FUNC:
+        return verify_func(ctx, op);
+    default:
+        return true;
+    }
+}
