@@ -477,6 +477,10 @@ void tw_p_tail(tw_printer *p, const tw_op *op, const char *const *skip);
 void tw_p_generic(tw_printer *p, const tw_op *op);
 /* `{` newline, indented operations, `}`; arguments are the custom syntax's business. */
 void tw_p_region(tw_printer *p, const tw_region *region);
+/* Two regions in one pair of braces: `word { … }` with the operations of `inner`, unless it is
+ * empty, before those of `region`. */
+void tw_p_double_region(tw_printer *p, const char *word, const tw_region *inner,
+                        const tw_region *region);
 /* `(%a: type, %b: type)` of a region. */
 void tw_p_arguments(tw_printer *p, const tw_region *region);
 /* @name, in quotes where it must be. */
@@ -529,6 +533,9 @@ bool tw_q_arguments(tw_parser *p, tw_q_name **names, tw_type **types, unsigned *
 /* `{ ops }` into the region, whose arguments, added before by tw_region_add_arg, have these names
  * inside. */
 bool tw_q_region(tw_parser *p, tw_region *region, const tw_q_name *names);
+/* `{ word { ops } ops }`: the reverse of tw_p_double_region; the names are those of both. */
+bool tw_q_double_region(tw_parser *p, const char *word, tw_region *inner, tw_region *region,
+                        const tw_q_name *names);
 /* The number of names to the left of `=`; the operation must have as many results. */
 unsigned tw_q_result_count(tw_parser *p);
 

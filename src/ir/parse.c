@@ -98,8 +98,8 @@ bool tw_ps_leave(tw_parser *p, bool result)
 bool tw_ps_is(const tw_parser *p, const char *text)
 {
     const tw_token *t = &p->token;
-    return (t->kind == TW_TOKEN_NAME || t->kind == TW_TOKEN_PUNCTUATION) && t->len == strlen(text) &&
-           !memcmp(t->text, text, t->len);
+    return (t->kind == TW_TOKEN_NAME || t->kind == TW_TOKEN_PUNCTUATION) &&
+           t->len == strlen(text) && !memcmp(t->text, text, t->len);
 }
 
 bool tw_q_peek(tw_parser *p, const char *text)

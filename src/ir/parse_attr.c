@@ -30,8 +30,8 @@ static bool parse_nan(tw_parser *p, tw_elem elem, bool negative, uint64_t *bits)
     if (good)
         *bits = strtoull(text, NULL, 16);
     if (!good || !isnan(tw_elem_to_double(elem, *bits)))
-        return tw_ps_error_at(p, loc, "expected the %zu hexadecimal digits of a NaN: nan(\"0x...\")",
-                              digits);
+        return tw_ps_error_at(
+            p, loc, "expected the %zu hexadecimal digits of a NaN: nan(\"0x...\")", digits);
     return true;
 }
 

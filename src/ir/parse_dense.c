@@ -181,7 +181,8 @@ static bool parse_body(dense_parser *d)
         return parse_splat(d);
     if (!d->count)
         return tw_q_expect(p, "[") && tw_q_expect(p, "]");
-    if (d->count > p->token.len + (size_t)(p->lexer.end - p->token.text)) /* a byte each, at least */
+    if (d->count >
+        p->token.len + (size_t)(p->lexer.end - p->token.text)) /* a byte each, at least */
         return tw_q_error(p, "expected %zu elements for %s", d->count,
                           tw_print_type(p->ctx, d->type));
     if (!d->type->rank)

@@ -54,6 +54,13 @@ bool tw_q_region(tw_parser *p, tw_region *region, const tw_q_name *names)
     return tw_q_expect(p, "{") && parse_region_rest(p, region, names);
 }
 
+bool tw_q_double_region(tw_parser *p, const char *word, tw_region *inner, tw_region *region,
+                        const tw_q_name *names)
+{
+    return tw_q_expect(p, "{") && (!tw_q_try(p, word) || tw_q_region(p, inner, names)) &&
+           parse_region_rest(p, region, names);
+}
+
 bool tw_q_peek_arguments(tw_parser *p)
 {
     tw_parse_mark mark = tw_ps_mark(p);
@@ -149,8 +156,8 @@ bool tw_q_generic(tw_parser *p, const tw_op_def *def, tw_op **out)
         (tw_ps_is(p, "{") && !tw_ps_named_attrs(p, &g.attrs, &g.n_attrs)) ||
         !parse_generic_regions(p, def, &g) || !parse_result_types(p, &g.types, &g.n_types))
         return false;
-    *out = tw_op_create(p->ctx, def, loc, g.operands, g.n_operands, g.types, g.n_types, g.attrs, (unsigned)g.n_attrs,
-                        (unsigned)g.regions.len);
+    *out = tw_op_create(p->ctx, def, loc, g.operands, g.n_operands, g.types, g.n_types, g.attrs,
+                        (unsigned)g.n_attrs, (unsigned)g.regions.len);
     for (size_t i = 0; i < g.regions.len; i++)
         move_region(&(*out)->regions[i], &g.regions.data[i]->regions[0]);
     return true;
@@ -206,8 +213,8 @@ static bool unknown_dialect(tw_parser *p, tw_loc loc, const char *name)
     tw_context *ctx = p->ctx;
     const char *known = "";
     for (size_t i = 0; i < ctx->dialects.len; i++)
-        known = tw_arena_printf(p->arena, "%s%s%s", known, i ? ", " : "",
-                                ctx->dialects.data[i]->name);
+        known =
+            tw_arena_printf(p->arena, "%s%s%s", known, i ? ", " : "", ctx->dialects.data[i]->name);
     return tw_ps_error_at(p, loc, "there is no dialect '%s'; there are: %s", name, known);
 }
 

@@ -54,8 +54,7 @@ static bool parse_size(tw_parser *p, tw_expr *out)
     if (tw_q_try(p, "("))
         return tw_ps_expr(p, NULL, NULL, 0, out) && tw_q_expect(p, ")");
     bool name = p->token.kind == TW_TOKEN_STRING ||
-                (p->token.kind == TW_TOKEN_NAME &&
-                 tw_text_is_symbol(p->token.text, p->token.len));
+                (p->token.kind == TW_TOKEN_NAME && tw_text_is_symbol(p->token.text, p->token.len));
     const char *symbol;
     if (!name)
         return tw_ps_expected(p, "a size (number, name, string or expression in parentheses) or "
@@ -157,9 +156,8 @@ static bool unknown_type(tw_parser *p, const char *name)
     tw_suggestion near = {.name = name};
     for (size_t i = 0; i < p->ctx->type_defs.len; i++)
         tw_suggest(&near, ((const tw_type_def *)p->ctx->type_defs.entries[i].value)->name);
-    return tw_q_error(p, "there is no type '!%s'%s%s%s", name,
-                      near.best ? "; did you mean '!" : "", near.best ? near.best : "",
-                      near.best ? "'?" : "");
+    return tw_q_error(p, "there is no type '!%s'%s%s%s", name, near.best ? "; did you mean '!" : "",
+                      near.best ? near.best : "", near.best ? "'?" : "");
 }
 
 static bool parse_dialect_type(tw_parser *p, tw_type *out)

@@ -191,11 +191,18 @@ void tw_p_tail(tw_printer *p, const tw_op *op, const char *const *skip)
 
 static void print_op(tw_printer *p, const tw_op *op);
 
-/* The operations of a region and the closing brace; the opening one is there. */
-static void print_region_rest(tw_printer *p, const tw_region *region)
+/* Behind the opening brace: `word { … }` of the inner region, if there is one, the operations, the
+ * closing brace. */
+static void print_region_rest(tw_printer *p, const char *word, const tw_region *inner,
+                              const tw_region *region)
 {
     if (tw_pr_enter(p)) {
         p->indent++;
+        if (inner && inner->first) {
+            new_line(p);
+            tw_p_text(p, "%s ", word);
+            tw_p_region(p, inner);
+        }
         for (const tw_op *op = region->first; op; op = op->next) {
             new_line(p);
             print_op(p, op);
@@ -210,7 +217,14 @@ static void print_region_rest(tw_printer *p, const tw_region *region)
 void tw_p_region(tw_printer *p, const tw_region *region)
 {
     tw_pr_text(p, "{");
-    print_region_rest(p, region);
+    print_region_rest(p, NULL, NULL, region);
+}
+
+void tw_p_double_region(tw_printer *p, const char *word, const tw_region *inner,
+                        const tw_region *region)
+{
+    tw_pr_text(p, "{");
+    print_region_rest(p, word, inner, region);
 }
 
 void tw_p_arguments(tw_printer *p, const tw_region *region)
@@ -234,7 +248,7 @@ static void print_generic_region(tw_printer *p, const tw_region *region)
     tw_pr_text(p, "{ ^");
     tw_p_arguments(p, region);
     tw_pr_text(p, ":");
-    print_region_rest(p, region);
+    print_region_rest(p, NULL, NULL, region);
 }
 
 /* What follows the name in the generic form. */

@@ -11,10 +11,10 @@ struct tw_printer {
     tw_arena *arena; /* of the text and the tables; may be a scratch arena */
     TW_VEC(char) out;
     tw_print_options options;
-    tw_map names;     /* tw_value pointer -> text with % */
-    unsigned indent;  /* nested regions */
-    unsigned depth;   /* nesting of everything, bounded by TW_MAX_NESTING */
-    uint64_t pieces;  /* attributes and expressions printed */
+    tw_map names;    /* tw_value pointer -> text with % */
+    unsigned indent; /* nested regions */
+    unsigned depth;  /* nesting of everything, bounded by TW_MAX_NESTING */
+    uint64_t pieces; /* attributes and expressions printed */
 };
 
 /* Appends text. */

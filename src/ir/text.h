@@ -5,7 +5,7 @@
 #include "tilewright/ir.h"
 
 enum {
-    TW_MAX_NESTING = 1000,  /* of regions, types, attributes and expressions in all */
+    TW_MAX_NESTING = 1000,   /* of regions, types, attributes and expressions in all */
     TW_DENSE_LIST_MAX = 256, /* a longer constant prints as hexadecimal bytes */
 };
 

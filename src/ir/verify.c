@@ -111,8 +111,8 @@ static void check_same_type(verifier *v, const tw_op *op)
 {
     tw_type first = NULL;
     for (unsigned i = 0; i < op->n_operands + op->n_results; i++) {
-        const tw_value *value = i < op->n_operands ? op->operands[i].value
-                                                   : &op->results[i - op->n_operands];
+        const tw_value *value =
+            i < op->n_operands ? op->operands[i].value : &op->results[i - op->n_operands];
         if (!value || !value->type)
             return;
         if (!first)
@@ -131,8 +131,7 @@ static void check_traits(verifier *v, const tw_op *op)
     if (traits & TW_TRAIT_SAME_TYPE)
         check_same_type(v, op);
     if (traits & TW_TRAIT_TERMINATOR && op != v->root && op->next)
-        tw_error(v->ctx, op->loc, "%s ends its region: nothing can stand behind it",
-                 op->def->name);
+        tw_error(v->ctx, op->loc, "%s ends its region: nothing can stand behind it", op->def->name);
     if (traits & TW_TRAIT_SYMBOL && !tw_op_string(op, "sym_name", NULL))
         tw_error(v->ctx, op->loc, "%s needs a name: attribute 'sym_name'", op->def->name);
 }
@@ -147,8 +146,9 @@ static bool check_links(verifier *v, const tw_region *region)
     for (const tw_op *op = region->first; op && good; prev = op, op = op->next)
         good = op->prev == prev && op->region == region;
     if (!good || prev != region->last)
-        return tw_error(v->ctx, region->parent->loc, "%s: the operations of a region are not linked "
-                                                     "to one another",
+        return tw_error(v->ctx, region->parent->loc,
+                        "%s: the operations of a region are not linked "
+                        "to one another",
                         region->parent->def->name);
     return true;
 }

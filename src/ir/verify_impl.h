@@ -13,8 +13,8 @@ bool tw_verify_table(tw_context *ctx, const tw_op *op);
 typedef struct tw_piece_checker {
     tw_context *ctx;
     tw_arena *arena;
-    tw_map seen;  /* types and attributes */
-    tw_map exprs; /* expression -> what is known of it */
+    tw_map seen;                  /* types and attributes */
+    tw_map exprs;                 /* expression -> what is known of it */
     TW_VEC(const void *) pending; /* types at even entries, attributes at odd ones; NULL: none */
     const tw_op *op;              /* that errors are reported at */
 } tw_piece_checker;

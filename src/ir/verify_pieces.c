@@ -110,8 +110,7 @@ static void check_dialect_type(tw_piece_checker *c, tw_type type)
 static void check_function_type(tw_piece_checker *c, tw_type type)
 {
     for (unsigned i = 0; i < type->n_inputs + type->n_results; i++) {
-        tw_type part =
-            i < type->n_inputs ? type->inputs[i] : type->results[i - type->n_inputs];
+        tw_type part = i < type->n_inputs ? type->inputs[i] : type->results[i - type->n_inputs];
         if (!part)
             wrong(c, "a function type lacks the type of an input or result");
         push(c, part, NULL);

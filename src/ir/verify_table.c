@@ -10,8 +10,8 @@ static bool check_count(tw_context *ctx, const tw_op *op, const char *what, int 
     if (wanted < 0 ? n >= least : n == least)
         return true;
     if (ctx)
-        tw_error(ctx, op->loc, "%s has %u %s%s, not %s%u", op->def->name, n, what, n == 1 ? "" : "s",
-                 wanted < 0 ? "at least " : "", least);
+        tw_error(ctx, op->loc, "%s has %u %s%s, not %s%u", op->def->name, n, what,
+                 n == 1 ? "" : "s", wanted < 0 ? "at least " : "", least);
     return false;
 }
 

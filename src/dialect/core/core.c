@@ -7,7 +7,7 @@
 
 #define A(name, kind, required, summary) {name, TW_ATTR_##kind, required, summary},
 #define UNPACK(...) __VA_ARGS__
-#define OP(ENUM, name, operands, results, regions, traits, attributes, summary) \
+#define OP(ENUM, name, operands, results, regions, traits, attributes, summary)                    \
     static const tw_attr_spec attrs_##ENUM[] = {UNPACK attributes{NULL, 0, 0, NULL}};
 #include "dialect/core/core.def"
 #undef OP
@@ -29,17 +29,17 @@ enum {
 #define print_RETURN NULL
 #define parse_RETURN NULL
 
-#define OP(ENUM, op_name, operands, op_results, regions, op_traits, attributes, text) \
-    [TW_CORE_##ENUM] = {.name = "core." op_name,                                      \
-                        .summary = text,                                              \
-                        .n_operands = operands,                                       \
-                        .n_results = op_results,                                      \
-                        .n_regions = regions,                                         \
-                        .traits = op_traits,                                          \
-                        .attrs = attrs_##ENUM,                                        \
-                        .verify = tw_core_verify,                                     \
-                        .print = print_##ENUM,                                        \
-                        .parse = parse_##ENUM,                                        \
+#define OP(ENUM, op_name, operands, op_results, regions, op_traits, attributes, text)              \
+    [TW_CORE_##ENUM] = {.name = "core." op_name,                                                   \
+                        .summary = text,                                                           \
+                        .n_operands = operands,                                                    \
+                        .n_results = op_results,                                                   \
+                        .n_regions = regions,                                                      \
+                        .traits = op_traits,                                                       \
+                        .attrs = attrs_##ENUM,                                                     \
+                        .verify = tw_core_verify,                                                  \
+                        .print = print_##ENUM,                                                     \
+                        .parse = parse_##ENUM,                                                     \
                         .kind = TW_CORE_##ENUM},
 const tw_op_def tw_core_ops[TW_CORE_COUNT] = {
 #include "dialect/core/core.def"
@@ -58,8 +58,8 @@ const tw_dialect tw_core_dialect = {
 tw_op *tw_core_module(tw_context *ctx, const char *name, tw_loc loc)
 {
     tw_named_attr attr = {"sym_name", name ? tw_attr_symbol(ctx, name) : NULL};
-    return tw_op_create(ctx, &tw_core_ops[TW_CORE_MODULE], loc, NULL, 0, NULL, 0, &attr, name != NULL,
-                        1);
+    return tw_op_create(ctx, &tw_core_ops[TW_CORE_MODULE], loc, NULL, 0, NULL, 0, &attr,
+                        name != NULL, 1);
 }
 
 tw_op *tw_core_declare(tw_builder *b, const char *name, tw_type type)
@@ -118,8 +118,8 @@ void tw_core_func_update_type(tw_op *func)
 tw_op *tw_core_lookup(const tw_op *module, const char *symbol)
 {
     for (tw_op *op = module->regions[0].first; op; op = op->next) {
-        const char *name = op->def->traits & TW_TRAIT_SYMBOL ? tw_op_string(op, "sym_name", NULL)
-                                                             : NULL;
+        const char *name =
+            op->def->traits & TW_TRAIT_SYMBOL ? tw_op_string(op, "sym_name", NULL) : NULL;
         if (name && !strcmp(name, symbol))
             return op;
     }

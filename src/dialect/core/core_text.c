@@ -142,9 +142,8 @@ static bool parse_results(tw_parser *p, signature *s)
 static bool parse_signature(tw_parser *p, signature *s)
 {
     *s = (signature){0};
-    bool good = tw_q_peek_arguments(p)
-                    ? tw_q_arguments(p, &s->names, &s->inputs, &s->n_inputs)
-                    : parse_types(p, &s->inputs, &s->n_inputs);
+    bool good = tw_q_peek_arguments(p) ? tw_q_arguments(p, &s->names, &s->inputs, &s->n_inputs)
+                                       : parse_types(p, &s->inputs, &s->n_inputs);
     return good && parse_results(p, s);
 }
 

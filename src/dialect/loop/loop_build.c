@@ -141,7 +141,8 @@ bool tw_loop_get_access(const tw_op *op, tw_loop_access *out)
     *out = (tw_loop_access){.index = tw_op_attr(op, "index"), .where = tw_op_attr(op, "where")};
     out->buffer = tw_operand(op, load ? 0 : 1);
     out->first_index = load ? 1 : 2;
-    out->n_index = op->n_operands - out->first_index - (load && out->where);
+    unsigned around = out->first_index + (load && out->where);
+    out->n_index = op->n_operands > around ? op->n_operands - around : 0;
     out->value = load ? NULL : tw_operand(op, 0);
     out->other = load && out->where ? tw_operand(op, op->n_operands - 1) : NULL;
     return true;

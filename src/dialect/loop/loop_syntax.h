@@ -8,7 +8,11 @@
 bool tw_loop_print(tw_printer *p, const tw_op *op);
 bool tw_loop_parse(tw_parser *p, const tw_op_def *def, tw_op **out);
 
-/* What must hold beyond the tables: map arities, index counts against ranks, element types, iters. */
+/* Words for the attribute `kind` of loop.for; NULL ends the list. */
+extern const char *const tw_loop_for_kinds[];
+
+/* What must hold beyond the tables: map arities, index counts against ranks, element types, iters.
+ */
 bool tw_loop_verify(tw_context *ctx, const tw_op *op);
 
 #endif

@@ -1,0 +1,20 @@
+/* register.c: the list of the compiler's passes, in the order of a model's way through them. */
+#include "driver/register.h"
+
+#include "dialect/register.h"
+#include "lower/flat.h"
+
+static const tw_pass *const passes[] = {
+    &tw_pass_lower_blocks,     &tw_pass_vectorize_loops, &tw_pass_unroll_loops,
+    &tw_pass_specialize_loops, &tw_pass_simplify_loops,  &tw_pass_place_allocs,
+};
+
+bool tw_register_all(tw_context *ctx)
+{
+    if (!tw_register_all_dialects(ctx))
+        return false;
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if (!tw_pass_register(ctx, passes[i]))
+            return false;
+    return true;
+}

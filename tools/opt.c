@@ -1,0 +1,146 @@
+/* opt.c: tilewright-opt: reads IR as text, runs passes, writes IR as text. */
+#include "opt.h"
+
+#include "base/arena.h"
+#include "driver/register.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_OK = 0, EXIT_BAD_INPUT = 1 };
+
+static void print_diagnostics(tw_context *ctx)
+{
+    size_t shown = 0;
+    for (const tw_diagnostic *d = tw_diagnostics(ctx); d; d = d->next) {
+        fprintf(stderr, "%s\n", tw_diagnostic_text(ctx, d));
+        shown += d->severity == TW_ERROR;
+    }
+    if (tw_error_count(ctx) > shown)
+        fprintf(stderr, "... and %zu more errors\n", tw_error_count(ctx) - shown);
+    tw_diagnostics_clear(ctx);
+}
+
+/* All of a file, "-" being the standard input; false with a diagnostic. */
+static bool read_all(tw_context *ctx, const char *path, char **text, size_t *len)
+{
+    bool standard = !strcmp(path, "-");
+    FILE *file = standard ? stdin : fopen(path, "rb");
+    if (!file)
+        return tw_error(ctx, NULL, "cannot open '%s': %m", path);
+    size_t cap = 1 << 16, n = 0, got;
+    char *bytes = tw_context_alloc(ctx, cap);
+    while ((got = fread(bytes + n, 1, cap - n, file)) > 0) {
+        n += got;
+        if (n < cap)
+            continue;
+        char *grown = tw_context_alloc(ctx, 2 * cap);
+        memcpy(grown, bytes, n);
+        bytes = grown;
+        cap *= 2;
+    }
+    bool good = !ferror(file) || tw_error(ctx, NULL, "cannot read '%s': %m", path);
+    if (!standard)
+        fclose(file);
+    *text = bytes;
+    *len = n;
+    return good;
+}
+
+static void dump(void *data, const char *title, const char *text)
+{
+    (void)data;
+    fprintf(stderr, "// %s\n%s", title, text);
+}
+
+static bool write_text(tw_context *ctx, const char *path, const char *text)
+{
+    FILE *file = path ? fopen(path, "wb") : stdout;
+    if (!file)
+        return tw_error(ctx, NULL, "cannot open '%s' for writing: %m", path);
+    bool good = fputs(text, file) >= 0 && !fflush(file);
+    if (path && fclose(file))
+        good = false;
+    return good || tw_error(ctx, NULL, "cannot write '%s': %m", path ? path : "standard output");
+}
+
+static void list_passes(tw_context *ctx)
+{
+    for (size_t i = 0; i < tw_pass_count(ctx); i++) {
+        const tw_pass *pass = tw_pass_at(ctx, i);
+        printf("%-28s %s%s\n", pass->name, pass->summary, pass->optional ? " (optional)" : "");
+        for (const tw_attr_spec *o = pass->options; o && o->name; o++)
+            printf("  %-26s %s\n", o->name, o->summary);
+    }
+}
+
+static void list_dialects(tw_context *ctx)
+{
+    for (size_t i = 0; i < tw_dialect_count(ctx); i++) {
+        const tw_dialect *d = tw_dialect_at(ctx, i);
+        printf("%s: %s\n", d->name, d->summary);
+        for (size_t k = 0; k < d->n_ops; k++)
+            printf("  %-28s %s\n", d->ops[k].name, d->ops[k].summary);
+        for (const tw_type_def *t = d->types; t && t->name; t++)
+            printf("  !%s\n", t->name);
+    }
+}
+
+/* Reads, runs and writes; false with diagnostics. */
+static bool process(tw_context *ctx, const tw_opt_args *args)
+{
+    char *text;
+    size_t len;
+    const char *name = strcmp(args->file, "-") ? args->file : "<stdin>";
+    if (!read_all(ctx, args->file, &text, &len))
+        return false;
+    tw_op *module = tw_parse(ctx, text, len, name);
+    if (!module || (args->verify_each && !tw_verify(ctx, module)))
+        return false;
+    tw_pipeline_options options = {
+        .verify_each = args->verify_each,
+        .timing = args->timing,
+        .dump_before = args->dump_before,
+        .dump_after = args->dump_after,
+        .disable = args->disabled,
+        .dump = dump,
+    };
+    bool good = tw_run_pipeline(ctx, module, args->passes, &options);
+    if (args->timing)
+        fputs(tw_pipeline_report(ctx), stderr);
+    tw_print_options print = {args->show_locations, args->elide};
+    return good && write_text(ctx, args->output, tw_print(ctx, module, &print));
+}
+
+static bool run(tw_context *ctx, const tw_opt_args *args)
+{
+    if (!tw_register_all(ctx))
+        return false;
+    for (unsigned i = 0; i < args->n_plugins; i++)
+        if (!tw_plugin_load(ctx, args->plugins[i]))
+            return false;
+    if (args->list_passes)
+        list_passes(ctx);
+    if (args->list_dialects)
+        list_dialects(ctx);
+    return args->list_passes || args->list_dialects || process(ctx, args);
+}
+
+int main(int argc, char **argv)
+{
+    static tw_opt_args args; /* static: used after the jump */
+    tw_opt_parse_args(&args, argc, argv);
+    tw_context *ctx = tw_context_create(args.memory_limit);
+    jmp_buf full;
+    if (!ctx || setjmp(full)) {
+        fprintf(stderr, "tilewright-opt: error: out of memory\n");
+        return EXIT_BAD_INPUT;
+    }
+    tw_context_guard(ctx, &full);
+    bool good = run(ctx, &args);
+    print_diagnostics(ctx);
+    tw_context_destroy(ctx);
+    return good ? EXIT_OK : EXIT_BAD_INPUT;
+}
