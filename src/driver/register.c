@@ -3,17 +3,16 @@
 
 #include "dialect/register.h"
 #include "lower/flat.h"
-#include "lower/to_loops.h"
+#include "transform/transform.h"
 
 static const tw_pass *const passes[] = {
-    &tw_pass_lower_to_loops, &tw_pass_lower_blocks,     &tw_pass_vectorize_loops,
-    &tw_pass_unroll_loops,   &tw_pass_specialize_loops, &tw_pass_simplify_loops,
-    &tw_pass_place_allocs,
+    &tw_pass_lower_blocks,     &tw_pass_vectorize_loops, &tw_pass_unroll_loops,
+    &tw_pass_specialize_loops, &tw_pass_simplify_loops,  &tw_pass_place_allocs,
 };
 
 bool tw_register_all(tw_context *ctx)
 {
-    if (!tw_register_all_dialects(ctx))
+    if (!tw_register_all_dialects(ctx) || !tw_transforms_register(ctx))
         return false;
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!tw_pass_register(ctx, passes[i]))

@@ -1,0 +1,249 @@
+/* canonicalize_moves.c: rewrites of slices, concatenations, pads, broadcasts and shapes. */
+#include "transform/canonicalize.h"
+
+#include "base/arena.h"
+#include "base/checked.h"
+#include "base/vec.h"
+#include "dialect/graph/graph.h"
+#include "transform/constants.h"
+
+#include <string.h>
+
+/* The operation of that kind that makes operand i, or NULL. */
+static tw_op *producer(const tw_op *op, unsigned i, tw_graph_kind kind)
+{
+    tw_op *p = tw_operand(op, i)->op;
+    return p && tw_is_graph(p, kind) ? p : NULL;
+}
+
+static bool replace_by(tw_rewriter *rw, tw_op *op, tw_value *value)
+{
+    tw_rw_replace(rw, op, &value);
+    return true;
+}
+
+/* ---- concat ---- */
+
+bool tw_canon_concat_one(tw_rewriter *rw, tw_op *op)
+{
+    return op->n_operands == 1 && replace_by(rw, op, tw_operand(op, 0));
+}
+
+/* Replaces the operands of a concatenation in place. */
+static bool set_parts(tw_rewriter *rw, tw_op *op, tw_value *const *parts, unsigned n)
+{
+    tw_op_set_operands(op, parts, n);
+    tw_rw_changed(rw, op);
+    return true;
+}
+
+bool tw_canon_concat_empty(tw_rewriter *rw, tw_op *op)
+{
+    int64_t axis = tw_op_int(op, "axis", 0);
+    tw_arena *arena = tw_context_arena(tw_rw_context(rw));
+    tw_expr zero = tw_expr_const(tw_rw_context(rw), 0);
+    TW_VEC(tw_value *) parts = {0};
+    for (unsigned i = 0; i < op->n_operands; i++)
+        if (tw_operand(op, i)->type->dims[axis] != zero)
+            tw_vec_push(arena, &parts, tw_operand(op, i));
+    return parts.len && parts.len < op->n_operands &&
+           set_parts(rw, op, parts.data, (unsigned)parts.len);
+}
+
+/* More parts than this are not joined: a chain of concatenations would cost the square of its
+ * length. */
+enum { MAX_JOINED_PARTS = 256 };
+
+/* Only an inner concatenation that nothing else needs, so that nothing is copied twice. */
+bool tw_canon_concat_concat(tw_rewriter *rw, tw_op *op)
+{
+    tw_attr axis = tw_op_attr(op, "axis");
+    tw_arena *arena = tw_context_arena(tw_rw_context(rw));
+    TW_VEC(tw_value *) parts = {0};
+    bool found = false;
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        tw_op *inner = producer(op, i, TW_GRAPH_CONCAT);
+        if (inner && tw_op_attr(inner, "axis") == axis && tw_value_has_one_use(tw_operand(op, i))) {
+            for (unsigned k = 0; k < inner->n_operands; k++)
+                tw_vec_push(arena, &parts, tw_operand(inner, k));
+            found = true;
+        } else {
+            tw_vec_push(arena, &parts, tw_operand(op, i));
+        }
+    }
+    return found && parts.len <= MAX_JOINED_PARTS &&
+           set_parts(rw, op, parts.data, (unsigned)parts.len);
+}
+
+/* ---- slice ---- */
+
+static bool all_equal(const tw_op *op, const char *name, int64_t value)
+{
+    int64_t v[TW_MAX_RANK];
+    int n = tw_op_ints(op, name, v, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        if (v[i] != value)
+            return false;
+    return true;
+}
+
+bool tw_canon_slice_identity(tw_rewriter *rw, tw_op *op)
+{
+    return op->results[0].type == tw_operand(op, 0)->type && all_equal(op, "starts", 0) &&
+           all_equal(op, "steps", 1) && replace_by(rw, op, tw_operand(op, 0));
+}
+
+static tw_value *build_slice(tw_builder *b, tw_value *x, tw_type type, const int64_t *starts,
+                             const int64_t *steps)
+{
+    return tw_graph_build(b, TW_GRAPH_SLICE, &x, 1, type, "starts",
+                          tw_attr_ints(b->ctx, starts, type->rank), "steps",
+                          tw_attr_ints(b->ctx, steps, type->rank), NULL);
+}
+
+bool tw_canon_slice_slice(tw_rewriter *rw, tw_op *op)
+{
+    const tw_op *inner = producer(op, 0, TW_GRAPH_SLICE);
+    int64_t start[TW_MAX_RANK], step[TW_MAX_RANK], inner_start[TW_MAX_RANK],
+        inner_step[TW_MAX_RANK];
+    if (!inner)
+        return false;
+    int n = tw_op_ints(op, "starts", start, TW_MAX_RANK);
+    tw_op_ints(op, "steps", step, TW_MAX_RANK);
+    tw_op_ints(inner, "starts", inner_start, TW_MAX_RANK);
+    tw_op_ints(inner, "steps", inner_step, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        if (!tw_mul_i64(start[i], inner_step[i], &start[i]) ||
+            !tw_add_i64(start[i], inner_start[i], &start[i]) ||
+            !tw_mul_i64(step[i], inner_step[i], &step[i]))
+            return false;
+    tw_builder *b = tw_rw_builder(rw, op);
+    return replace_by(rw, op,
+                      build_slice(b, tw_operand(inner, 0), op->results[0].type, start, step));
+}
+
+/* The part of a concatenation in which positions first..last of the axis lie; *offset is where it
+ * begins. NULL when none has all of them, or sizes before it are not known. */
+static tw_value *part_of(const tw_op *concat, int64_t axis, int64_t first, int64_t last,
+                         int64_t *offset)
+{
+    *offset = 0;
+    for (unsigned i = 0; i < concat->n_operands; i++) {
+        int64_t size;
+        if (!tw_expr_as_const(tw_operand(concat, i)->type->dims[axis], &size))
+            return NULL;
+        if (first >= *offset && last >= *offset && first < *offset + size && last < *offset + size)
+            return tw_operand(concat, i);
+        *offset += size;
+    }
+    return NULL;
+}
+
+bool tw_canon_slice_concat(tw_rewriter *rw, tw_op *op)
+{
+    const tw_op *concat = producer(op, 0, TW_GRAPH_CONCAT);
+    tw_type type = op->results[0].type;
+    int64_t start[TW_MAX_RANK], step[TW_MAX_RANK], size, span, last, offset;
+    if (!concat)
+        return false;
+    int64_t axis = tw_op_int(concat, "axis", 0);
+    tw_op_ints(op, "starts", start, TW_MAX_RANK);
+    tw_op_ints(op, "steps", step, TW_MAX_RANK);
+    if (!tw_expr_as_const(type->dims[axis], &size) || size == 0 ||
+        !tw_mul_i64(size - 1, step[axis], &span) || !tw_add_i64(start[axis], span, &last))
+        return false;
+    tw_value *part = part_of(concat, axis, start[axis], last, &offset);
+    if (!part)
+        return false;
+    start[axis] -= offset;
+    return replace_by(rw, op, build_slice(tw_rw_builder(rw, op), part, type, start, step));
+}
+
+/* ---- pad ---- */
+
+bool tw_canon_pad_nothing(tw_rewriter *rw, tw_op *op)
+{
+    return all_equal(op, "pads_begin", 0) && all_equal(op, "pads_end", 0) &&
+           replace_by(rw, op, tw_operand(op, 0));
+}
+
+/* The bits of a constant-mode pad's value; false for other modes and values not known. */
+static bool pad_value(const tw_op *pad, double *out)
+{
+    tw_elem elem;
+    *out = 0;
+    return !strcmp(tw_op_string(pad, "mode", "constant"), "constant") &&
+           (pad->n_operands < 2 || tw_constant_splat(tw_operand(pad, 1), &elem, out));
+}
+
+bool tw_canon_pad_pad(tw_rewriter *rw, tw_op *op)
+{
+    static const char *const names[] = {"pads_begin", "pads_end"};
+    const tw_op *inner = producer(op, 0, TW_GRAPH_PAD);
+    double value, inner_value;
+    tw_attr sums[2];
+    if (!inner || !pad_value(op, &value) || !pad_value(inner, &inner_value) ||
+        memcmp(&value, &inner_value, sizeof value) != 0)
+        return false;
+    for (int side = 0; side < 2; side++) {
+        int64_t a[TW_MAX_RANK], b[TW_MAX_RANK];
+        int n = tw_op_ints(op, names[side], a, TW_MAX_RANK);
+        tw_op_ints(inner, names[side], b, TW_MAX_RANK);
+        for (int i = 0; i < n; i++)
+            if (a[i] < 0 || b[i] < 0 || !tw_add_i64(a[i], b[i], &a[i]))
+                return false; /* a crop between two pads cuts data */
+        sums[side] = tw_attr_ints(tw_rw_context(rw), a, (size_t)n);
+    }
+    tw_op_set_operand(op, 0, tw_operand(inner, 0));
+    tw_op_set_attr(op, names[0], sums[0]);
+    tw_op_set_attr(op, names[1], sums[1]);
+    tw_rw_changed(rw, op);
+    return true;
+}
+
+/* ---- expand, shape ---- */
+
+/* The type that the operation's operands broadcast to when operand `i` is `x`. */
+static tw_type broadcast_with(tw_context *ctx, const tw_op *op, unsigned i, const tw_value *x)
+{
+    tw_type type = NULL;
+    for (unsigned k = 0; k < op->n_operands; k++) {
+        tw_type t = k == i ? x->type : tw_operand(op, k)->type;
+        type = k && type ? tw_graph_broadcast_type(ctx, type, t) : t;
+        if (!type)
+            return NULL;
+    }
+    return type;
+}
+
+bool tw_canon_expand_operand(tw_rewriter *rw, tw_op *op)
+{
+    if (!(op->def->traits & TW_TRAIT_ELEMENTWISE) || tw_graph_kind_of(op) == TW_GRAPH_COUNT)
+        return false;
+    tw_type result = op->results[0].type;
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        const tw_op *expand = producer(op, i, TW_GRAPH_EXPAND);
+        if (!expand)
+            continue;
+        tw_type type = broadcast_with(tw_rw_context(rw), op, i, tw_operand(expand, 0));
+        if (!type || type->rank != result->rank ||
+            memcmp(type->dims, result->dims, type->rank * sizeof *type->dims) != 0)
+            continue;
+        tw_op_set_operand(op, i, tw_operand(expand, 0));
+        tw_rw_changed(rw, op);
+        return true;
+    }
+    return false;
+}
+
+bool tw_canon_shape_static(tw_rewriter *rw, tw_op *op)
+{
+    tw_type type = tw_operand(op, 0)->type;
+    int64_t begin = tw_op_int(op, "start", 0), end = tw_op_int(op, "end", type->rank);
+    int64_t sizes[TW_MAX_RANK];
+    size_t n = 0;
+    for (int64_t i = begin; i < end && i < type->rank; i++)
+        if (!tw_expr_as_const(type->dims[i], &sizes[n++]))
+            return false;
+    return replace_by(rw, op, tw_constant_i64(tw_rw_builder(rw, op), sizes, n, 1));
+}

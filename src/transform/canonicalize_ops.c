@@ -1,0 +1,188 @@
+/* canonicalize_ops.c: rewrites of casts, reductions, pools, convolutions and products. */
+#include "transform/canonicalize.h"
+
+#include "base/checked.h"
+#include "dialect/graph/graph.h"
+#include "transform/constants.h"
+
+#include <string.h>
+
+static bool replace_by(tw_rewriter *rw, tw_op *op, tw_value *value)
+{
+    tw_rw_replace(rw, op, &value);
+    return true;
+}
+
+bool tw_canon_constant_right(tw_rewriter *rw, tw_op *op)
+{
+    tw_value *a = tw_operand(op, 0), *b = tw_operand(op, 1);
+    if (!tw_graph_constant_value(a) || tw_graph_constant_value(b))
+        return false;
+    tw_op_set_operand(op, 0, b);
+    tw_op_set_operand(op, 1, a);
+    tw_rw_changed(rw, op);
+    return true;
+}
+
+/* ---- cast ---- */
+
+/* Bits of precision and of exponent range that an element type has. */
+static void precision(tw_elem e, unsigned *digits, unsigned *range)
+{
+    static const struct {
+        unsigned digits, range;
+    } floats[] = {
+        [TW_F64] = {53, 1024}, [TW_F32] = {24, 128},   [TW_F16] = {11, 15},
+        [TW_BF16] = {8, 127},  [TW_F8E4M3FN] = {4, 8}, [TW_F8E5M2] = {3, 15},
+    };
+    if (tw_elem_is_float(e)) {
+        *digits = floats[e].digits;
+        *range = floats[e].range;
+    } else {
+        *digits = *range = e == TW_BOOL ? 1 : tw_elem_bits(e) - tw_elem_is_signed(e);
+    }
+}
+
+/* Whether every value of `from` survives a cast to `to`. */
+static bool is_lossless(tw_elem from, tw_elem to)
+{
+    unsigned from_digits, from_range, to_digits, to_range;
+    if (from == TW_STRING || to == TW_STRING || to == TW_BOOL)
+        return from == to;
+    bool from_float = tw_elem_is_float(from), to_float = tw_elem_is_float(to);
+    if ((from_float && !to_float) ||
+        (!from_float && !to_float && tw_elem_is_signed(from) && !tw_elem_is_signed(to)))
+        return false;
+    if (from_float && (from == TW_F16 || from == TW_F8E5M2) && to == TW_BF16)
+        return from == TW_F8E5M2; /* bf16 has the range but not f16's digits */
+    precision(from, &from_digits, &from_range);
+    precision(to, &to_digits, &to_range);
+    bool has_infinity = from_float && from != TW_F8E4M3FN;
+    return from_digits <= to_digits && from_range <= to_range &&
+           !(has_infinity && to == TW_F8E4M3FN);
+}
+
+/* The second cast sees the same value either way. For bitcasts nothing is ever lost. */
+bool tw_canon_cast_cast(tw_rewriter *rw, tw_op *op)
+{
+    const tw_op *inner = tw_operand(op, 0)->op;
+    if (!inner || inner->def != op->def)
+        return false;
+    tw_value *x = tw_operand(inner, 0);
+    tw_elem middle = op->operands[0].value->type->elem;
+    bool bits = tw_is_graph(op, TW_GRAPH_BITCAST);
+    if (!bits && !is_lossless(x->type->elem, middle))
+        return false;
+    if (x->type == op->results[0].type)
+        return replace_by(rw, op, x);
+    tw_op_set_operand(op, 0, x);
+    tw_rw_changed(rw, op);
+    return true;
+}
+
+/* ---- Reductions and pools ---- */
+
+bool tw_canon_reduce_unit(tw_rewriter *rw, tw_op *op)
+{
+    tw_value *x = tw_operand(op, 0);
+    tw_expr one = tw_expr_const(tw_rw_context(rw), 1);
+    int64_t axes[TW_MAX_RANK];
+    int n = tw_op_ints(op, "axes", axes, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        if (x->type->dims[axes[i]] != one)
+            return false;
+    return replace_by(
+        rw, op,
+        tw_graph_build(tw_rw_builder(rw, op), TW_GRAPH_RESHAPE, &x, 1, op->results[0].type, NULL));
+}
+
+static bool all_equal(const tw_op *op, const char *name, int64_t value)
+{
+    int64_t v[TW_MAX_RANK];
+    int n = tw_op_ints(op, name, v, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        if (v[i] != value)
+            return false;
+    return true;
+}
+
+bool tw_canon_pool_unit(tw_rewriter *rw, tw_op *op)
+{
+    return all_equal(op, "kernel", 1) && all_equal(op, "strides", 1) &&
+           all_equal(op, "pads_begin", 0) && all_equal(op, "pads_end", 0) &&
+           op->results[0].type == tw_operand(op, 0)->type && replace_by(rw, op, tw_operand(op, 0));
+}
+
+/* ---- Convolutions and products ---- */
+
+static bool pads_with_zero(const tw_op *pad)
+{
+    tw_elem elem;
+    double value = 0;
+    return !strcmp(tw_op_string(pad, "mode", "constant"), "constant") &&
+           (pad->n_operands < 2 ||
+            (tw_constant_splat(tw_operand(pad, 1), &elem, &value) && value == 0));
+}
+
+/* The sum of the pads on one side of the convolution and the pad before it; NULL when the pad
+ * crops or touches the batch or channel axis. */
+static tw_attr joint_pads(tw_context *ctx, const tw_op *conv, const tw_op *pad, const char *name)
+{
+    int64_t own[TW_MAX_RANK], before[TW_MAX_RANK];
+    int spatial = tw_op_ints(conv, name, own, TW_MAX_RANK);
+    int rank = tw_op_ints(pad, name, before, TW_MAX_RANK);
+    bool last = !strcmp(tw_op_string(conv, "data_layout", "NC"), "NHWC");
+    int channel = last ? rank - 1 : 1, first = last ? 1 : 2;
+    for (int i = 0; i < rank; i++)
+        if (before[i] < 0 || ((i == 0 || i == channel) && before[i] != 0))
+            return NULL;
+    for (int i = 0; i < spatial; i++)
+        if (!tw_add_i64(own[i], before[first + i], &own[i]))
+            return NULL;
+    return tw_attr_ints(ctx, own, (size_t)spatial);
+}
+
+bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op)
+{
+    const tw_op *pad = tw_operand(op, 0)->op;
+    if (!pad || !tw_is_graph(pad, TW_GRAPH_PAD) || !pads_with_zero(pad))
+        return false;
+    tw_attr begin = joint_pads(tw_rw_context(rw), op, pad, "pads_begin");
+    tw_attr end = joint_pads(tw_rw_context(rw), op, pad, "pads_end");
+    if (!begin || !end)
+        return false;
+    tw_op_set_operand(op, 0, tw_operand(pad, 0));
+    tw_op_set_attr(op, "pads_begin", begin);
+    tw_op_set_attr(op, "pads_end", end);
+    tw_rw_changed(rw, op);
+    return true;
+}
+
+/* Whether the transpose swaps the last two axes and keeps the others. */
+static bool swaps_last_two(const tw_op *transpose)
+{
+    int64_t perm[TW_MAX_RANK];
+    int n = tw_op_ints(transpose, "perm", perm, TW_MAX_RANK);
+    for (int i = 0; i < n - 2; i++)
+        if (perm[i] != i)
+            return false;
+    return n >= 2 && perm[n - 2] == n - 1;
+}
+
+bool tw_canon_matmul_transpose(tw_rewriter *rw, tw_op *op)
+{
+    static const char *const names[] = {"transpose_a", "transpose_b"};
+    if (tw_op_attr(op, "b_panel"))
+        return false;
+    for (unsigned i = 0; i < 2; i++) {
+        const tw_op *t = tw_operand(op, i)->op;
+        if (!t || !tw_is_graph(t, TW_GRAPH_TRANSPOSE) || !swaps_last_two(t))
+            continue;
+        bool flag = !tw_op_bool(op, names[i], false);
+        tw_op_set_operand(op, i, tw_operand(t, 0));
+        tw_op_set_attr(op, names[i], flag ? tw_attr_bool(tw_rw_context(rw), true) : NULL);
+        tw_rw_changed(rw, op);
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,473 @@
+/* fuse_ops.c: groups of operations that become one kernel each.
+ *
+ *   %0 = graph.conv %x, %w …
+ *   %1 = graph.add %0, %b
+ *   %2 = graph.add %1, %y          // a residual
+ *   %3 = graph.relu %2
+ *     =>
+ *   %3 = graph.group "conv_add_add_relu" (%x, %w, %b, %y) { … graph.yield }
+ *
+ * The rules, by fusion class:
+ *  - A complex operation (convolution, product) or a reduction takes what is element-wise on its
+ *    result's shape behind it (its epilogue), diamonds included.
+ *  - A reduction takes injective producers before it; complex operations take none.
+ *  - Injective operations join the group that all their users are in.
+ *  - An opaque operation is alone. Every operation that computes ends up in a group.
+ *  - Constants of one element are copied into the groups that use them; others are operands.
+ *  - A reshape at a group's border stays outside: it is a view of the same memory.
+ *
+ * All values of a group but the last's are used in it alone (element-wise groups are the exception,
+ * see below). So every path that leaves a group leaves it at its end, where the group will stand:
+ * no cycle can arise, and operands are there in time. Each phase looks at each operation and each
+ * use a bounded number of times. */
+#include "transform/fuse_impl.h"
+#include "transform/transform.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int tw_fuse_number(const tw_fuser *f, const tw_op *op)
+{
+    return op->region == f->region ? (int)(intptr_t)tw_map_get_ptr(&f->numbers, op) - 1 : -1;
+}
+
+static int new_group(tw_fuser *f, tw_fusion_class kind, unsigned anchor)
+{
+    tw_vec_push(f->arena, &f->groups, ((tw_fuse_group){.kind = kind, .anchor = anchor}));
+    return (int)f->groups.len - 1;
+}
+
+static void add_member(tw_fuser *f, unsigned n, int group)
+{
+    tw_fuse_group *g = &f->groups.data[group];
+    f->nodes.data[n].group = group;
+    if (!g->members.len || n > g->place)
+        g->place = n;
+    tw_vec_push(f->arena, &g->members, n);
+}
+
+/* ---- Epilogues ---- */
+
+/* Node numbers whose turn is still to come, each once. */
+typedef struct pending_set {
+    unsigned items[2 * TW_FUSE_MAX_OPS];
+    unsigned n;
+} pending_set;
+
+static bool add_pending(pending_set *p, unsigned item)
+{
+    for (unsigned i = 0; i < p->n; i++)
+        if (p->items[i] == item)
+            return true;
+    if (p->n == sizeof p->items / sizeof *p->items)
+        return false;
+    p->items[p->n++] = item;
+    return true;
+}
+
+static unsigned take_first(pending_set *p)
+{
+    unsigned best = 0;
+    for (unsigned i = 1; i < p->n; i++)
+        if (p->items[i] < p->items[best])
+            best = i;
+    unsigned item = p->items[best];
+    p->items[best] = p->items[--p->n];
+    return item;
+}
+
+/* Adds the users of node n; false when one is no node here or there are too many: then n can only
+ * be the last of a group. */
+static bool add_users(const tw_fuser *f, unsigned n, pending_set *p)
+{
+    const tw_op *op = f->nodes.data[n].op;
+    for (unsigned i = 0; i < op->n_results; i++)
+        for (const tw_use *u = op->results[i].uses; u; u = u->next) {
+            int user = tw_fuse_number(f, u->user);
+            if (user < 0 || !add_pending(p, (unsigned)user))
+                return false;
+        }
+    return true;
+}
+
+/* The anchor and as much behind it as fits: users are taken in order of the program; whenever none
+ * is pending when one is taken, all paths from the anchor meet in it, and the group may end there.
+ */
+static void grow_epilogue(tw_fuser *f, unsigned anchor, tw_fusion_class kind)
+{
+    unsigned members[TW_FUSE_MAX_OPS] = {anchor}, n = 1, fits = 1;
+    pending_set pending = {0};
+    const tw_op *op = f->nodes.data[anchor].op;
+    bool open = op->n_results == 1 && add_users(f, anchor, &pending);
+    while (open && pending.n && n < TW_FUSE_MAX_OPS) {
+        unsigned next = take_first(&pending);
+        if (f->nodes.data[next].group >= 0 || !tw_fuse_fits_epilogue(f->nodes.data[next].op, op))
+            break;
+        members[n++] = next;
+        if (!pending.n)
+            fits = n;
+        open = add_users(f, next, &pending);
+    }
+    int group = new_group(f, kind, anchor);
+    for (unsigned i = 0; i < fits; i++) {
+        add_member(f, members[i], group);
+        f->nodes.data[members[i]].epilogue = i > 0;
+    }
+}
+
+/* Later anchors first: where two meet in a sum, the one that is computed last takes it. */
+static void make_epilogues(tw_fuser *f, tw_fusion_class kind)
+{
+    for (size_t i = f->nodes.len; i-- > 0;) {
+        const tw_fuse_node *node = &f->nodes.data[i];
+        if (node->group < 0 && node->op->def->fusion == kind && tw_fuse_is_kernel_op(node->op))
+            grow_epilogue(f, (unsigned)i, kind);
+    }
+}
+
+/* ---- Injective operations ---- */
+
+/* The group that all users of the node are in, or -1. */
+static int group_of_users(const tw_fuser *f, const tw_op *op)
+{
+    int group = -1;
+    for (const tw_use *u = op->results[0].uses; u; u = u->next) {
+        int user = tw_fuse_number(f, u->user);
+        if (user < 0 || f->nodes.data[user].group < 0 ||
+            (group >= 0 && f->nodes.data[user].group != group))
+            return -1;
+        group = f->nodes.data[user].group;
+    }
+    return group;
+}
+
+/* Last to first, so that users have their groups. */
+static void join_users(tw_fuser *f)
+{
+    for (size_t i = f->nodes.len; i-- > 0;) {
+        tw_fuse_node *node = &f->nodes.data[i];
+        if (node->group >= 0 || !tw_fuse_is_kernel_op(node->op))
+            continue;
+        int group = tw_fuse_is_injective(node->op) ? group_of_users(f, node->op) : -1;
+        if (group >= 0 &&
+            !tw_fuse_fits_group(f, (unsigned)i, &f->groups.data[group], &node->replicated))
+            group = -1;
+        if (group < 0) {
+            node->replicated = false;
+            group =
+                new_group(f, tw_fuse_is_injective(node->op) ? TW_FUSE_INJECTIVE : TW_FUSE_OPAQUE,
+                          (unsigned)i);
+        }
+        add_member(f, (unsigned)i, group);
+    }
+}
+
+/* ---- Several results ---- */
+
+/* The place where the user will stand: that of its group, or its own. */
+static unsigned place_of(const tw_fuser *f, const tw_op *user)
+{
+    int n = tw_fuse_number(f, user);
+    while (n < 0 && user->region) { /* in a nested region: where the outer operation stands */
+        user = user->region->parent;
+        n = tw_fuse_number(f, user);
+    }
+    int group = f->nodes.data[n].group;
+    return group >= 0 ? f->groups.data[group].place : (unsigned)n;
+}
+
+/* The group of the first user of any result of `group`, when all others will stand behind it. */
+static int first_consumer(const tw_fuser *f, int group)
+{
+    const tw_fuse_group *g = &f->groups.data[group];
+    int best = -1;
+    unsigned place = 0, second = 0;
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < g->members.len; i++) {
+            const tw_op *op = f->nodes.data[g->members.data[i]].op;
+            for (const tw_use *u = op->results[0].uses; u; u = u->next) {
+                int n = tw_fuse_number(f, u->user);
+                int other = n >= 0 ? f->nodes.data[n].group : -1;
+                if (other == group)
+                    continue;
+                unsigned p = place_of(f, u->user);
+                if (round == 0 && other >= 0 && (best < 0 || p < place)) {
+                    best = other;
+                    place = p;
+                } else if (round == 1 && other != best && (!second || p < second)) {
+                    second = p;
+                }
+            }
+        }
+    return best >= 0 && second > place ? best : -1;
+}
+
+/* An element-wise group and the first element-wise group that uses it become one, which has the
+ * results of both: a value that is needed elsewhere is written, but not read again. Only when all
+ * other users stand behind the joint group, so that nothing has to move and no cycle arises. */
+static void join_consumers(tw_fuser *f)
+{
+    for (size_t i = 0; i < f->groups.len; i++) { /* groups of later operations come first */
+        tw_fuse_group *g = &f->groups.data[i];
+        if (g->kind != TW_FUSE_INJECTIVE || !g->members.len)
+            continue;
+        tw_type shape = f->nodes.data[g->anchor].op->results[0].type;
+        int into = tw_fuse_is_flat(f, g, shape) ? first_consumer(f, (int)i) : -1;
+        if (into < 0 || !tw_fuse_is_flat(f, &f->groups.data[into], shape) ||
+            f->groups.data[into].members.len + g->members.len > TW_FUSE_MAX_OPS)
+            continue;
+        for (size_t k = 0; k < g->members.len; k++)
+            add_member(f, g->members.data[k], into);
+        g->members.len = 0;
+    }
+}
+
+/* ---- Views ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+    return x < y ? -1 : x > y;
+}
+
+static bool is_reshape(const tw_fuser *f, unsigned n)
+{
+    return tw_is_graph(f->nodes.data[n].op, TW_GRAPH_RESHAPE);
+}
+
+/* Takes member i out; it stays where it is, as a view. */
+static void drop_member(tw_fuser *f, tw_fuse_group *g, size_t i)
+{
+    f->nodes.data[g->members.data[i]].group = -1;
+    memmove(&g->members.data[i], &g->members.data[i + 1],
+            (g->members.len - i - 1) * sizeof *g->members.data);
+    g->members.len--;
+}
+
+/* Reshapes of what comes from outside, and those at the end, leave the group. */
+static void trim_views(tw_fuser *f, int group)
+{
+    tw_fuse_group *g = &f->groups.data[group];
+    qsort(g->members.data, g->members.len, sizeof *g->members.data, by_number);
+    for (size_t i = 0; i < g->members.len;) {
+        const tw_op *op = f->nodes.data[g->members.data[i]].op;
+        const tw_op *source = is_reshape(f, g->members.data[i]) ? tw_operand(op, 0)->op : op;
+        int n = source ? tw_fuse_number(f, source) : -1;
+        if (is_reshape(f, g->members.data[i]) && (n < 0 || f->nodes.data[n].group != group))
+            drop_member(f, g, i);
+        else
+            i++;
+    }
+    while (g->members.len && is_reshape(f, g->members.data[g->members.len - 1]))
+        drop_member(f, g, g->members.len - 1);
+    if (g->members.len)
+        g->place = g->members.data[g->members.len - 1];
+}
+
+/* ---- Building ---- */
+
+/* The parts of a group operation while it is put together. */
+typedef struct assembly {
+    tw_fuser *f;
+    int group;
+    tw_region *region;
+    tw_map inside; /* value from outside -> value in the region */
+    TW_VEC(tw_value *) operands, results;
+    TW_VEC(tw_op *) members;
+} assembly;
+
+static bool is_scalar_constant(const tw_value *value)
+{
+    int64_t n;
+    return tw_graph_constant_value(value) && tw_type_static_count(value->type, &n) && n == 1;
+}
+
+static bool is_member(const assembly *a, const tw_op *op)
+{
+    int n = op ? tw_fuse_number(a->f, op) : -1;
+    return n >= 0 && a->f->nodes.data[n].group == a->group;
+}
+
+/* Collects what the members need from outside and what is needed of them outside. */
+static void collect_borders(assembly *a)
+{
+    tw_arena *arena = a->f->arena;
+    for (size_t i = 0; i < a->members.len; i++) {
+        tw_op *op = a->members.data[i];
+        for (unsigned k = 0; k < op->n_operands; k++) {
+            tw_value *v = tw_operand(op, k);
+            if (is_member(a, v->op) || is_scalar_constant(v) || tw_map_get_ptr(&a->inside, v))
+                continue;
+            tw_map_put_ptr(&a->inside, v, v);
+            tw_vec_push(arena, &a->operands, v);
+        }
+        for (unsigned k = 0; k < op->n_results; k++) {
+            bool outside = i + 1 == a->members.len;
+            for (const tw_use *u = op->results[k].uses; u && !outside; u = u->next)
+                outside = !is_member(a, u->user);
+            if (outside)
+                tw_vec_push(arena, &a->results, &op->results[k]);
+        }
+    }
+}
+
+static const char *short_name(const tw_op *op)
+{
+    const char *dot = strchr(op->def->name, '.');
+    return dot ? dot + 1 : op->def->name;
+}
+
+/* "conv_add_relu"; a long group ends with the number of its operations. */
+static const char *group_name(const assembly *a)
+{
+    enum { MAX_PARTS = 6 };
+    const char *name = short_name(a->members.data[0]);
+    for (size_t i = 1; i < a->members.len && i < MAX_PARTS; i++)
+        name = tw_arena_printf(a->f->arena, "%s_%s", name, short_name(a->members.data[i]));
+    if (a->members.len > MAX_PARTS)
+        name = tw_arena_printf(a->f->arena, "%s_of_%zu", name, a->members.len);
+    return name;
+}
+
+static tw_op *make_group_op(assembly *a)
+{
+    tw_op *last = a->members.data[a->members.len - 1];
+    tw_context *ctx = a->f->ctx;
+    tw_type *types = TW_NEW_ARRAY(a->f->arena, tw_type, a->results.len);
+    for (size_t i = 0; i < a->results.len; i++)
+        types[i] = a->results.data[i]->type;
+    tw_named_attr name = {"sym_name", tw_attr_string(ctx, group_name(a))};
+    tw_op *group =
+        tw_op_create(ctx, &tw_graph_ops[TW_GRAPH_GROUP], last->loc, a->operands.data,
+                     (unsigned)a->operands.len, types, (unsigned)a->results.len, &name, 1, 1);
+    tw_op_insert(group, last->region, last);
+    a->region = &group->regions[0];
+    for (size_t i = 0; i < a->operands.len; i++) {
+        const tw_value *v = a->operands.data[i];
+        tw_map_put_ptr(&a->inside, v, tw_region_add_arg(a->region, v->type, v->name));
+    }
+    return group;
+}
+
+/* What `v`, an operand of a member, is inside the region. */
+static tw_value *value_inside(assembly *a, tw_value *v)
+{
+    tw_value *known = tw_map_get_ptr(&a->inside, v);
+    if (known || !is_scalar_constant(v))
+        return known ? known : v;
+    tw_op *copy = tw_op_clone(tw_cloner_create(a->f->ctx), v->op);
+    tw_op_insert(copy, a->region, a->region->first);
+    tw_map_put_ptr(&a->inside, v, tw_result(copy, 0));
+    return tw_result(copy, 0);
+}
+
+static void move_members(assembly *a)
+{
+    for (size_t i = 0; i < a->members.len; i++) {
+        tw_op *op = a->members.data[i];
+        tw_op_insert(op, a->region, NULL);
+        for (unsigned k = 0; k < op->n_operands; k++) {
+            tw_value *before = tw_operand(op, k), *inside = value_inside(a, before);
+            if (inside == before)
+                continue;
+            tw_op_set_operand(op, k, inside);
+            if (is_scalar_constant(before) && !before->uses)
+                tw_op_erase(before->op);
+        }
+    }
+}
+
+static void build_group(tw_fuser *f, int group)
+{
+    const tw_fuse_group *g = &f->groups.data[group];
+    assembly a = {.f = f, .group = group, .inside = tw_map_make(f->arena)};
+    for (size_t i = 0; i < g->members.len; i++)
+        tw_vec_push(f->arena, &a.members, f->nodes.data[g->members.data[i]].op);
+    collect_borders(&a);
+    tw_op *op = make_group_op(&a);
+    for (size_t i = 0; i < a.results.len; i++) {
+        tw_value *inner = a.results.data[i], *outer = tw_result(op, (unsigned)i);
+        outer->name = inner->name;
+        for (tw_use *u = inner->uses, *next; u; u = next) {
+            next = u->next;
+            if (!is_member(&a, u->user))
+                tw_op_set_operand(u->user, u->index, outer);
+        }
+    }
+    move_members(&a);
+    tw_builder b = tw_builder_at_end(f->ctx, a.region, op->loc);
+    tw_build(&b, &tw_graph_ops[TW_GRAPH_YIELD], a.results.data, (unsigned)a.results.len, NULL, 0,
+             NULL);
+}
+
+/* ---- One region ---- */
+
+/* With bisection only so many groups of several operations are made; the others fall apart. */
+static void split_group(tw_fuser *f, int group)
+{
+    size_t n = f->groups.data[group].members.len;
+    for (size_t i = 0; i + 1 < n; i++) {
+        unsigned member = f->groups.data[group].members.data[i];
+        add_member(f, member, new_group(f, TW_FUSE_OPAQUE, member));
+    }
+    tw_fuse_group *g = &f->groups.data[group];
+    g->members.data[0] = g->members.data[n - 1];
+    g->members.len = 1;
+}
+
+static void fuse_region(tw_pass_run *pass, tw_region *region)
+{
+    tw_arena *arena = tw_context_arena(pass->ctx);
+    tw_fuser f = {
+        .ctx = pass->ctx, .arena = arena, .region = region, .numbers = tw_map_make(arena)};
+    for (tw_op *op = region->first; op; op = op->next) {
+        tw_vec_push(arena, &f.nodes, ((tw_fuse_node){.op = op, .group = -1}));
+        tw_map_put_ptr(&f.numbers, op, (void *)f.nodes.len);
+    }
+    make_epilogues(&f, TW_FUSE_COMPLEX);
+    make_epilogues(&f, TW_FUSE_REDUCTION);
+    join_users(&f);
+    join_consumers(&f);
+    for (size_t i = 0; i < f.groups.len; i++)
+        trim_views(&f, (int)i);
+    for (size_t i = 0; i < f.groups.len; i++)
+        if (f.groups.data[i].members.len > 1 && pass->changes++ >= pass->max_changes) {
+            pass->changes--;
+            split_group(&f, (int)i);
+        }
+    for (size_t i = 0; i < f.groups.len; i++)
+        if (f.groups.data[i].members.len)
+            build_group(&f, (int)i);
+}
+
+typedef struct region_list {
+    tw_arena *arena;
+    TW_VEC(tw_region *) regions;
+} region_list;
+
+/* All regions but those of groups that are there already. */
+static bool collect_regions(tw_op *op, void *data)
+{
+    region_list *list = data;
+    if (!tw_is_graph(op, TW_GRAPH_GROUP))
+        for (unsigned i = 0; i < op->n_regions; i++)
+            tw_vec_push(list->arena, &list->regions, &op->regions[i]);
+    return true;
+}
+
+static bool run(tw_pass_run *pass)
+{
+    region_list list = {.arena = tw_context_arena(pass->ctx)};
+    tw_walk(pass->root, collect_regions, &list);
+    for (size_t i = 0; i < list.regions.len; i++)
+        fuse_region(pass, list.regions.data[i]);
+    return true;
+}
+
+const tw_pass tw_pass_fuse_ops = {
+    .name = "fuse-ops",
+    .summary = "groups of operations that become one kernel each",
+    .anchor = "core.func",
+    .optional = false,
+    .run = run,
+};

@@ -1,0 +1,204 @@
+/* fuse_rules.c: which operations may share a kernel.
+ *
+ * Costs. Fusing a producer saves writing and reading its result once, and a kernel's start. It
+ * never costs more when the kernel computes each of its elements once. Where the kernel would
+ * compute an element several times (a broadcast, a gather with repeats, a window that overlaps the
+ * next, a reduction with several passes over its input), only what costs no more than the load it
+ * replaces may join. */
+#include "transform/fuse_impl.h"
+
+#include <string.h>
+
+bool tw_fuse_is_kernel_op(const tw_op *op)
+{
+    if (!(op->def->traits & TW_TRAIT_PURE) || op->n_regions || !op->n_results ||
+        tw_is_graph(op, TW_GRAPH_CONSTANT))
+        return false;
+    for (unsigned i = 0; i < op->n_results; i++)
+        if (op->results[i].type->kind != TW_TYPE_TENSOR)
+            return false;
+    return true;
+}
+
+bool tw_fuse_is_injective(const tw_op *op)
+{
+    return tw_fuse_is_kernel_op(op) && op->n_results == 1 &&
+           op->def->fusion >= TW_FUSE_ELEMENTWISE && op->def->fusion <= TW_FUSE_INJECTIVE &&
+           op->n_operands <= TW_FUSE_MAX_OPERANDS;
+}
+
+static bool same_shape(tw_type a, tw_type b)
+{
+    return a->rank == b->rank && !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims);
+}
+
+static bool is_elementwise(const tw_op *op)
+{
+    return tw_fuse_is_injective(op) && op->def->fusion <= TW_FUSE_BROADCAST;
+}
+
+/* ---- Costs ---- */
+
+typedef enum cost {
+    COST_FREE,  /* only says where to load from, or converts */
+    COST_CHEAP, /* a few instructions: less than a load from the second-level cache */
+    COST_DEAR,  /* divisions, roots, exponentials */
+} cost;
+
+static cost cost_of(const tw_op *op)
+{
+    if (op->def->fusion == TW_FUSE_INJECTIVE)
+        return tw_is_graph(op, TW_GRAPH_RESIZE) ? COST_DEAR : COST_FREE;
+    switch (tw_graph_kind_of(op)) {
+    case TW_GRAPH_CAST:
+    case TW_GRAPH_BITCAST:
+    case TW_GRAPH_EXPAND:
+        return COST_FREE;
+    case TW_GRAPH_NEG:
+    case TW_GRAPH_ABS:
+    case TW_GRAPH_NOT:
+    case TW_GRAPH_RELU:
+    case TW_GRAPH_LEAKY_RELU:
+    case TW_GRAPH_ADD:
+    case TW_GRAPH_SUB:
+    case TW_GRAPH_MUL:
+    case TW_GRAPH_MAX:
+    case TW_GRAPH_MIN:
+    case TW_GRAPH_AND:
+    case TW_GRAPH_OR:
+    case TW_GRAPH_XOR:
+    case TW_GRAPH_EQUAL:
+    case TW_GRAPH_LESS:
+    case TW_GRAPH_LESS_EQUAL:
+    case TW_GRAPH_GREATER:
+    case TW_GRAPH_GREATER_EQUAL:
+    case TW_GRAPH_WHERE:
+    case TW_GRAPH_TRILU:
+        return COST_CHEAP;
+    default:
+        return COST_DEAR;
+    }
+}
+
+/* Whether the result surely has no more elements than the value. */
+static bool is_no_larger(tw_type result, tw_type value)
+{
+    int64_t n, m;
+    return same_shape(result, value) ||
+           (tw_type_static_count(result, &n) && tw_type_static_count(value, &m) && n <= m);
+}
+
+/* Whether `user`, computed once for each element of its result, needs elements of its operand i
+ * more than once. */
+static bool repeats_operand(const tw_op *user, unsigned i)
+{
+    tw_type result = user->results[0].type, value = tw_operand(user, i)->type;
+    switch (tw_graph_kind_of(user)) {
+    case TW_GRAPH_RESHAPE:
+    case TW_GRAPH_TRANSPOSE:
+    case TW_GRAPH_SLICE:
+    case TW_GRAPH_CONCAT:
+    case TW_GRAPH_SHAPE:
+        return false;
+    case TW_GRAPH_PAD:
+        return i > 0 || strcmp(tw_op_string(user, "mode", "constant"), "constant") != 0;
+    case TW_GRAPH_RESIZE: /* each result element reads 1 to 4 elements per axis */
+        return true;
+    case TW_GRAPH_GATHER:
+    case TW_GRAPH_GATHER_ELEMENTS:
+    case TW_GRAPH_GATHER_ND:
+        return !is_no_larger(result, value);
+    default:
+        return !same_shape(result, value);
+    }
+}
+
+/* ---- Epilogues ---- */
+
+bool tw_fuse_fits_epilogue(const tw_op *op, const tw_op *anchor)
+{
+    return is_elementwise(op) && same_shape(op->results[0].type, anchor->results[0].type);
+}
+
+/* ---- Prologues of reductions ---- */
+
+typedef struct prologue_rule {
+    bool moves; /* index maps too, not only element-wise operations */
+    cost most;  /* of what may join */
+} prologue_rule;
+
+/* What a reduction takes before it. Windows and several passes repeat; where a window's padding is
+ * decided by position, other index maps do not mix in. */
+static prologue_rule prologue_of(const tw_op *reduction)
+{
+    switch (tw_graph_kind_of(reduction)) {
+    case TW_GRAPH_REDUCE_SUM:
+    case TW_GRAPH_REDUCE_MEAN:
+    case TW_GRAPH_REDUCE_MAX:
+    case TW_GRAPH_REDUCE_MIN:
+    case TW_GRAPH_REDUCE_PROD:
+    case TW_GRAPH_ARG_MAX:
+    case TW_GRAPH_ARG_MIN:
+        return (prologue_rule){true, COST_DEAR};
+    case TW_GRAPH_SOFTMAX:
+    case TW_GRAPH_LOG_SOFTMAX:
+    case TW_GRAPH_LAYER_NORM:
+    case TW_GRAPH_RMS_NORM:
+    case TW_GRAPH_INSTANCE_NORM:
+        return (prologue_rule){false, COST_CHEAP};
+    default: /* pools, lrn, reductions of other dialects */
+        return (prologue_rule){false, COST_CHEAP};
+    }
+}
+
+/* ---- Joining ---- */
+
+/* A node whose users are all in a reduction's group: before the anchor it must suit the anchor,
+ * behind it be element-wise on the reduced shape. */
+static bool fits_reduction(const tw_fuser *f, const tw_op *op, const tw_fuse_group *group)
+{
+    const tw_op *anchor = f->nodes.data[group->anchor].op;
+    prologue_rule rule = prologue_of(anchor);
+    bool before = false, behind = false;
+    for (const tw_use *u = op->results[0].uses; u; u = u->next) {
+        const tw_fuse_node *user = &f->nodes.data[tw_fuse_number(f, u->user)];
+        if (u->user == anchor && u->index > 0)
+            return false; /* scale and bias of a normalisation: small, kept whole */
+        behind |= user->epilogue;
+        before |= !user->epilogue;
+    }
+    if (behind)
+        return !before && tw_fuse_fits_epilogue(op, anchor);
+    return cost_of(op) <= rule.most && (rule.moves || is_elementwise(op));
+}
+
+bool tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_group *group, bool *replicated)
+{
+    const tw_op *op = f->nodes.data[n].op;
+    *replicated = false;
+    if (!tw_fuse_is_injective(op) || tw_is_graph(op, TW_GRAPH_CONCAT) ||
+        group->members.len >= TW_FUSE_MAX_OPS ||
+        (group->kind != TW_FUSE_INJECTIVE && group->kind != TW_FUSE_REDUCTION))
+        return false; /* a concatenation is written part by part, so it only ends a group */
+    for (const tw_use *u = op->results[0].uses; u; u = u->next) {
+        const tw_fuse_node *user = &f->nodes.data[tw_fuse_number(f, u->user)];
+        bool is_anchor =
+            group->kind == TW_FUSE_REDUCTION && u->user->def->fusion == TW_FUSE_REDUCTION;
+        *replicated |= user->replicated || (!is_anchor && repeats_operand(u->user, u->index));
+    }
+    if (*replicated && cost_of(op) != COST_FREE)
+        return false;
+    return group->kind == TW_FUSE_INJECTIVE || fits_reduction(f, op, group);
+}
+
+bool tw_fuse_is_flat(const tw_fuser *f, const tw_fuse_group *group, tw_type shape)
+{
+    if (group->kind != TW_FUSE_INJECTIVE)
+        return false;
+    for (size_t i = 0; i < group->members.len; i++) {
+        const tw_op *op = f->nodes.data[group->members.data[i]].op;
+        if (!is_elementwise(op) || !same_shape(op->results[0].type, shape))
+            return false;
+    }
+    return true;
+}

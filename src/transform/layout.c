@@ -1,0 +1,185 @@
+/* layout.c: how each operation of the graph dialect works on channels-last data. */
+#include "transform/layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* How an operation's attributes speak of axes. */
+enum {
+    AXIS = 1 << 0,        /* `axis` */
+    AXES = 1 << 1,        /* `axes`, a set */
+    PER_AXIS = 1 << 2,    /* pads_begin, pads_end, starts, steps, repeats, scales: one per axis */
+    DATA_LAYOUT = 1 << 3, /* knows `data_layout` */
+    ALL_DATA = 1 << 4,    /* all operands are data, not only the first */
+    KEEPDIMS = 1 << 5,    /* without `keepdims` the result has fewer axes */
+    LAST = 1 << 6,        /* works best on channels last */
+};
+
+static unsigned attributes_of(const tw_op *op)
+{
+    switch (tw_graph_kind_of(op)) {
+    case TW_GRAPH_CONV:
+    case TW_GRAPH_CONV_TRANSPOSE:
+        return DATA_LAYOUT | LAST;
+    case TW_GRAPH_MAX_POOL:
+    case TW_GRAPH_AVG_POOL:
+    case TW_GRAPH_BATCH_NORM:
+    case TW_GRAPH_INSTANCE_NORM:
+    case TW_GRAPH_LRN:
+        return DATA_LAYOUT;
+    case TW_GRAPH_CONCAT:
+    case TW_GRAPH_GATHER_ELEMENTS:
+        return AXIS | ALL_DATA;
+    case TW_GRAPH_SOFTMAX:
+    case TW_GRAPH_LOG_SOFTMAX:
+    case TW_GRAPH_CUMSUM:
+        return AXIS;
+    case TW_GRAPH_ARG_MAX:
+    case TW_GRAPH_ARG_MIN:
+        return AXIS | KEEPDIMS;
+    case TW_GRAPH_REDUCE_SUM:
+    case TW_GRAPH_REDUCE_MEAN:
+    case TW_GRAPH_REDUCE_MAX:
+    case TW_GRAPH_REDUCE_MIN:
+    case TW_GRAPH_REDUCE_PROD:
+        return AXES | KEEPDIMS;
+    case TW_GRAPH_PAD:
+    case TW_GRAPH_SLICE:
+    case TW_GRAPH_TILE:
+    case TW_GRAPH_RESIZE:
+        return PER_AXIS;
+    case TW_GRAPH_EXPAND:
+        return ALL_DATA;
+    default:
+        return op->def->traits & TW_TRAIT_ELEMENTWISE && tw_graph_kind_of(op) != TW_GRAPH_COUNT
+                   ? ALL_DATA
+                   : 0;
+    }
+}
+
+unsigned tw_layout_rank(const tw_op *op)
+{
+    return attributes_of(op) & KEEPDIMS ? tw_operand(op, 0)->type->rank : op->results[0].type->rank;
+}
+
+/* ---- Axes ---- */
+
+/* Where axis `a` of plain data is in channels-last data. */
+static int64_t renamed(int64_t a, unsigned rank)
+{
+    return a == 0 ? 0 : a == 1 ? (int64_t)rank - 1 : a - 1;
+}
+
+/* The axes that a reduction takes away or keeps with size 1. */
+static int reduced_axes(const tw_op *op, int64_t *axes)
+{
+    int n = tw_op_ints(op, "axes", axes, TW_MAX_RANK);
+    if (n >= 0)
+        return n;
+    axes[0] = tw_op_int(op, "axis", 0);
+    return 1;
+}
+
+/* Whether the axes that are left have the same order in both layouts: the channels are gone or
+ * nothing is left behind them. */
+static bool keeps_order(const tw_op *op)
+{
+    int64_t axes[TW_MAX_RANK];
+    int n = reduced_axes(op, axes);
+    bool channels = false;
+    int spatial = 0;
+    for (int i = 0; i < n; i++) {
+        channels |= axes[i] == 1;
+        spatial += axes[i] > 1;
+    }
+    return channels || spatial == (int)tw_layout_rank(op) - 2;
+}
+
+bool tw_layout_has_result(const tw_op *op)
+{
+    return !(attributes_of(op) & KEEPDIMS) || tw_op_bool(op, "keepdims", true);
+}
+
+bool tw_layout_is_data(const tw_op *op, unsigned i)
+{
+    return (i == 0 || attributes_of(op) & ALL_DATA) &&
+           tw_operand(op, i)->type->rank == tw_layout_rank(op);
+}
+
+tw_layout_role tw_layout_role_of(const tw_op *op)
+{
+    if (tw_is_graph(op, TW_GRAPH_TRANSPOSE))
+        return TW_LAYOUT_TRANSPOSE;
+    unsigned attributes = attributes_of(op);
+    if (!attributes || op->n_results != 1 || tw_layout_rank(op) < 3 ||
+        (attributes & DATA_LAYOUT && strcmp(tw_op_string(op, "data_layout", "NC"), "NC") != 0) ||
+        (!tw_layout_has_result(op) && !keeps_order(op)))
+        return TW_LAYOUT_PLAIN;
+    return attributes & LAST ? TW_LAYOUT_LAST : TW_LAYOUT_EITHER;
+}
+
+/* ---- Types ---- */
+
+bool tw_layout_is_view(tw_type type)
+{
+    int64_t size;
+    bool space = false;
+    for (unsigned i = 2; i < type->rank; i++)
+        space |= !tw_expr_as_const(type->dims[i], &size) || size != 1;
+    return !space || (tw_expr_as_const(type->dims[1], &size) && size == 1);
+}
+
+tw_type tw_layout_last_type(tw_context *ctx, tw_type type)
+{
+    tw_expr dims[TW_MAX_RANK];
+    for (unsigned i = 0; i < type->rank; i++)
+        dims[renamed(i, type->rank)] = type->dims[i];
+    return tw_type_tensor(ctx, type->elem, type->rank, dims, NULL);
+}
+
+/* ---- Rewriting ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void rename_axes(tw_context *ctx, tw_op *op, unsigned rank)
+{
+    int64_t axes[TW_MAX_RANK];
+    int n = tw_op_ints(op, "axes", axes, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        axes[i] = renamed(axes[i], rank);
+    qsort(axes, (size_t)n, sizeof *axes, ascending);
+    tw_op_set_attr(op, "axes", tw_attr_ints(ctx, axes, (size_t)n));
+}
+
+/* Reorders an array of one item per axis, or of several such runs (a region of interest). */
+static void reorder(tw_context *ctx, tw_op *op, const char *name, unsigned rank)
+{
+    tw_attr old = tw_op_attr(op, name), items[2 * TW_MAX_RANK];
+    if (!old || old->kind != TW_ATTR_ARRAY || old->u.array.n > 2 * (size_t)rank)
+        return;
+    for (size_t i = 0; i < old->u.array.n; i++)
+        items[i / rank * rank + (size_t)renamed((int64_t)(i % rank), rank)] = old->u.array.items[i];
+    tw_op_set_attr(op, name, tw_attr_array(ctx, items, old->u.array.n));
+}
+
+void tw_layout_make_last(tw_context *ctx, tw_op *op)
+{
+    static const char *const per_axis[] = {"pads_begin", "pads_end", "starts", "steps",
+                                           "repeats",    "scales",   "roi"};
+    unsigned attributes = attributes_of(op), rank = tw_layout_rank(op);
+    if (attributes & DATA_LAYOUT)
+        tw_op_set_attr(op, "data_layout", tw_attr_string(ctx, "NHWC"));
+    if (attributes & AXIS)
+        tw_op_set_attr(op, "axis", tw_attr_int(ctx, renamed(tw_op_int(op, "axis", 0), rank)));
+    if (attributes & AXES)
+        rename_axes(ctx, op, rank);
+    if (attributes & PER_AXIS)
+        for (size_t i = 0; i < sizeof per_axis / sizeof *per_axis; i++)
+            reorder(ctx, op, per_axis[i], rank);
+    if (tw_layout_has_result(op))
+        op->results[0].type = tw_layout_last_type(ctx, op->results[0].type);
+}

@@ -1,0 +1,37 @@
+/* layout.h: what an operation needs to work on channels-last data; shared by the two halves of
+ * convert-layout.
+ *
+ * "Channels last" of a tensor of rank r >= 3 is its transpose by (0, 2, …, r-1, 1). */
+#ifndef TW_TRANSFORM_LAYOUT_H
+#define TW_TRANSFORM_LAYOUT_H
+
+#include "dialect/graph/graph.h"
+
+/* What stands in for an operation when layouts are chosen. */
+typedef enum tw_layout_role {
+    TW_LAYOUT_PLAIN,     /* works on plain data only */
+    TW_LAYOUT_EITHER,    /* works on either, its axes being renamed */
+    TW_LAYOUT_LAST,      /* convolutions: always channels last */
+    TW_LAYOUT_TRANSPOSE, /* a transpose: joins with the transpose before or behind it */
+} tw_layout_role;
+
+tw_layout_role tw_layout_role_of(const tw_op *op);
+
+/* Whether operand i is data in the layout of the operation (of its rank, not weights or indices);
+ * other operands stay plain. */
+bool tw_layout_is_data(const tw_op *op, unsigned i);
+/* Whether the result has the operation's layout; else it is plain (a reduction of axes away). */
+bool tw_layout_has_result(const tw_op *op);
+/* The rank of the data: 3 or more. */
+unsigned tw_layout_rank(const tw_op *op);
+
+/* Whether a transpose between the layouts moves no element: only one of channels and space is
+ * larger than 1. */
+bool tw_layout_is_view(tw_type type);
+/* The type in channels-last order. */
+tw_type tw_layout_last_type(tw_context *ctx, tw_type type);
+
+/* Renames axes in the attributes and the result type. Operands are the caller's business. */
+void tw_layout_make_last(tw_context *ctx, tw_op *op);
+
+#endif

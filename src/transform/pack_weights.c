@@ -1,0 +1,179 @@
+/* pack_weights.c: constant weights in the order in which kernels read them.
+ *
+ *   %1 = graph.matmul %x, %w                          // w: K x N
+ *     =>
+ *   %p = transpose(reshape(pad(%w)))                  // N/16 x K x 16, zeros behind N
+ *   %1 = graph.matmul %x, %p {b_panel = 16}
+ *
+ * A panel holds `panel` output columns (of a convolution: output channels), the width of a register
+ * tile, for all of the inner dimension; so the innermost loop reads memory front to back.
+ * Depthwise kernels get their channels last. The packing is operations on constants, which
+ * fold-constants evaluates. Convolutions only in layout NHWC: the others keep their form. */
+#include "transform/transform.h"
+
+#include "dialect/graph/graph.h"
+#include "transform/constants.h"
+
+#include <string.h>
+
+enum { DEFAULT_PANEL = 16, LEAST_PANEL = 8 };
+
+/* The panel width for n columns: few columns do not fill a wide one. */
+static int64_t panel_width(int64_t panel, int64_t n)
+{
+    while (panel / 2 >= n && panel / 2 >= LEAST_PANEL)
+        panel /= 2;
+    return panel;
+}
+
+static tw_value *reshape(tw_builder *b, tw_value *x, const int64_t *dims, unsigned rank)
+{
+    tw_type type = tw_type_tensor_static(b->ctx, x->type->elem, rank, dims);
+    return tw_graph_build(b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
+}
+
+static tw_value *transpose(tw_builder *b, tw_value *x, const int64_t *perm)
+{
+    tw_expr dims[TW_MAX_RANK];
+    unsigned rank = x->type->rank;
+    for (unsigned i = 0; i < rank; i++)
+        dims[i] = x->type->dims[perm[i]];
+    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank, dims, NULL);
+    return tw_graph_build(b, TW_GRAPH_TRANSPOSE, &x, 1, type, "perm",
+                          tw_attr_ints(b->ctx, perm, rank), NULL);
+}
+
+/* x with zeros behind `axis` up to the next multiple of p. */
+static tw_value *pad_to_multiple(tw_builder *b, tw_value *x, unsigned axis, int64_t p)
+{
+    int64_t dims[TW_MAX_RANK], none[TW_MAX_RANK] = {0}, behind[TW_MAX_RANK] = {0};
+    unsigned rank = x->type->rank;
+    for (unsigned i = 0; i < rank; i++)
+        dims[i] = tw_type_dim(x->type, i);
+    behind[axis] = (p - dims[axis] % p) % p;
+    if (!behind[axis])
+        return x;
+    dims[axis] += behind[axis];
+    tw_type type = tw_type_tensor_static(b->ctx, x->type->elem, rank, dims);
+    return tw_graph_build(b, TW_GRAPH_PAD, &x, 1, type, "pads_begin",
+                          tw_attr_ints(b->ctx, none, rank), "pads_end",
+                          tw_attr_ints(b->ctx, behind, rank), NULL);
+}
+
+/* Whether operand 1 can be packed: known at compile time, not empty, of constant shape. */
+static bool has_weights(const tw_op *op)
+{
+    const tw_value *w = tw_operand(op, 1);
+    int64_t n;
+    return tw_type_static_count(w->type, &n) && n > 0 && tw_depends_on_constants(w);
+}
+
+static void set_weights(tw_rewriter *rw, tw_op *op, tw_value *w)
+{
+    tw_op_set_operand(op, 1, w);
+    tw_rw_changed(rw, op);
+}
+
+static bool pack_matmul(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    tw_value *w = tw_operand(op, 1);
+    if (w->type->rank != 2 || tw_op_attr(op, "b_panel") || !has_weights(op))
+        return false;
+    bool transposed = tw_op_bool(op, "transpose_b", false);
+    unsigned axis = transposed ? 0 : 1;
+    int64_t k = tw_type_dim(w->type, 1 - axis), n = tw_type_dim(w->type, axis);
+    int64_t p = panel_width(*(const int64_t *)data, n), panels = (n + p - 1) / p;
+    tw_builder *b = tw_rw_builder(rw, op);
+    w = pad_to_multiple(b, w, axis, p);
+    if (transposed) {
+        w = reshape(b, w, (int64_t[]){panels, p, k}, 3);
+        w = transpose(b, w, (int64_t[]){0, 2, 1});
+    } else {
+        w = reshape(b, w, (int64_t[]){k, panels, p}, 3);
+        w = transpose(b, w, (int64_t[]){1, 0, 2});
+    }
+    tw_op_set_attr(op, "transpose_b", NULL);
+    tw_op_set_attr(op, "b_panel", tw_attr_int(b->ctx, p));
+    set_weights(rw, op, w);
+    return true;
+}
+
+/* O, I, spatial… -> O/p, p, I, spatial… -> O/p, spatial…, I, p. */
+static tw_value *conv_panels(tw_builder *b, tw_value *w, int64_t p)
+{
+    int64_t dims[TW_MAX_RANK], perm[TW_MAX_RANK];
+    unsigned rank = w->type->rank;
+    w = pad_to_multiple(b, w, 0, p);
+    dims[0] = tw_type_dim(w->type, 0) / p;
+    dims[1] = p;
+    for (unsigned i = 1; i < rank; i++)
+        dims[i + 1] = tw_type_dim(w->type, i);
+    perm[0] = 0;
+    for (unsigned i = 1; i + 1 < rank; i++)
+        perm[i] = i + 2;
+    perm[rank - 1] = 2;
+    perm[rank] = 1;
+    return transpose(b, reshape(b, w, dims, rank + 1), perm);
+}
+
+/* C * multiplier, 1, spatial… -> spatial…, C * multiplier. */
+static tw_value *depthwise_kernel(tw_builder *b, tw_value *w)
+{
+    int64_t dims[TW_MAX_RANK], perm[TW_MAX_RANK];
+    unsigned rank = w->type->rank;
+    dims[0] = tw_type_dim(w->type, 0);
+    for (unsigned i = 2; i < rank; i++)
+        dims[i - 1] = tw_type_dim(w->type, i);
+    for (unsigned i = 0; i + 1 < rank; i++)
+        perm[i] = (i + 1) % (rank - 1);
+    return transpose(b, reshape(b, w, dims, rank - 1), perm);
+}
+
+static bool pack_conv(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    tw_value *w = tw_operand(op, 1);
+    if (strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC") != 0 ||
+        strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 || w->type->rank < 3 ||
+        w->type->rank >= TW_MAX_RANK || !has_weights(op))
+        return false;
+    int64_t groups = tw_op_int(op, "groups", 1), p = *(const int64_t *)data;
+    bool depthwise = groups > 1 && tw_type_dim(w->type, 1) == 1;
+    if (groups > 1 && !depthwise)
+        return false;
+    p = panel_width(p, tw_type_dim(w->type, 0));
+    tw_builder *b = tw_rw_builder(rw, op);
+    w = depthwise ? depthwise_kernel(b, w) : conv_panels(b, w, p);
+    tw_op_set_attr(op, "kernel_layout", tw_attr_string(b->ctx, depthwise ? "depthwise" : "panel"));
+    if (!depthwise)
+        tw_op_set_attr(op, "panel", tw_attr_int(b->ctx, p));
+    set_weights(rw, op, w);
+    return true;
+}
+
+static bool run(tw_pass_run *pass)
+{
+    int64_t panel = tw_pass_int(pass, "panel", DEFAULT_PANEL);
+    if (panel < 1 || panel > 1024)
+        return tw_error(pass->ctx, NULL, "pass 'pack-weights': panel is %lld, must be in 1..1024",
+                        (long long)panel);
+    const tw_pattern patterns[] = {
+        {"pack-matmul", &tw_graph_ops[TW_GRAPH_MATMUL], 1, pack_matmul, &panel},
+        {"pack-conv", &tw_graph_ops[TW_GRAPH_CONV], 1, pack_conv, &panel},
+    };
+    tw_rewrite_greedily(pass->ctx, pass->root, patterns, 2, pass->max_changes, &pass->changes);
+    return true;
+}
+
+static const tw_attr_spec options[] = {
+    {"panel", TW_ATTR_INT, false, "columns of a panel; default 16"},
+    {0},
+};
+
+const tw_pass tw_pass_pack_weights = {
+    .name = "pack-weights",
+    .summary = "constant weights in the order in which kernels read them",
+    .anchor = "core.func",
+    .optional = true,
+    .run = run,
+    .options = options,
+};

@@ -1,0 +1,15 @@
+/* register.c: the list of graph-to-graph passes. */
+#include "transform/transform.h"
+
+static const tw_pass *const passes[] = {
+    &tw_pass_canonicalize, &tw_pass_dce,          &tw_pass_eliminate_common_subexpr,
+    &tw_pass_fuse_ops,     &tw_pass_pack_weights, &tw_pass_simplify_inference,
+};
+
+bool tw_transforms_register(tw_context *ctx)
+{
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
+        if (!tw_pass_register(ctx, passes[i]))
+            return false;
+    return true;
+}

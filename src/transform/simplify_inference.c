@@ -1,0 +1,330 @@
+/* simplify_inference.c: what only training needed goes, and constant scales move into weights.
+ *
+ *   %1 = graph.conv %x, %w …
+ *   %2 = graph.batch_norm %1, %scale, %bias, %mean, %variance {epsilon = 1e-05}
+ *     =>
+ *   %s = scale / sqrt(variance + epsilon)              // operations on constants, which
+ *   %t = bias - mean * s                               // fold-constants evaluates
+ *   %1 = graph.conv %x, %w * reshape(%s) …
+ *   %2 = graph.add %1, reshape(%t)
+ *
+ * A scale moves into weights only when these depend on constants, the scale does and is one number
+ * per output channel (or one for all), and nothing else uses the unscaled result. This changes the
+ * order of roundings, as folding a normalisation always does. */
+#include "transform/transform.h"
+
+#include "dialect/graph/graph.h"
+#include "transform/constants.h"
+
+#include <string.h>
+
+/* ---- Building ---- */
+
+static tw_value *binary(tw_builder *b, tw_graph_kind kind, tw_value *x, tw_value *y)
+{
+    tw_type type = tw_graph_broadcast_type(b->ctx, x->type, y->type);
+    return tw_graph_build(b, kind, ((tw_value *[]){x, y}), 2, type, NULL);
+}
+
+static tw_value *unary(tw_builder *b, tw_graph_kind kind, tw_value *x)
+{
+    return tw_graph_build(b, kind, &x, 1, x->type, NULL);
+}
+
+/* x with `n` elements as rank `rank`, all sizes 1 but that of `axis`. */
+static tw_value *along_axis(tw_builder *b, tw_value *x, tw_expr n, unsigned rank, unsigned axis)
+{
+    tw_expr dims[TW_MAX_RANK];
+    for (unsigned i = 0; i < rank; i++)
+        dims[i] = i == axis ? n : tw_expr_const(b->ctx, 1);
+    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank, dims, NULL);
+    return x->type == type ? x : tw_graph_build(b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
+}
+
+static tw_value *to_elem(tw_builder *b, tw_value *x, tw_elem elem)
+{
+    if (x->type->elem == elem)
+        return x;
+    tw_type type = tw_type_tensor(b->ctx, elem, x->type->rank, x->type->dims, NULL);
+    return tw_graph_build(b, TW_GRAPH_CAST, &x, 1, type, NULL);
+}
+
+/* ---- batch_norm -> scale, shift ---- */
+
+static bool channels_last(const tw_op *op)
+{
+    return !strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC");
+}
+
+/* The channel axis of an operation with a data layout. */
+static unsigned channel_axis(const tw_op *op)
+{
+    return channels_last(op) ? op->results[0].type->rank - 1 : 1;
+}
+
+static bool expand_batch_norm(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    tw_builder *b = tw_rw_builder(rw, op);
+    tw_value *x = tw_operand(op, 0), *scale = tw_operand(op, 1), *bias = tw_operand(op, 2);
+    tw_value *mean = tw_operand(op, 3), *variance = tw_operand(op, 4);
+    tw_value *epsilon = tw_graph_scalar(b, variance->type->elem, tw_op_float(op, "epsilon", 1e-5));
+    tw_value *deviation = unary(b, TW_GRAPH_SQRT, binary(b, TW_GRAPH_ADD, variance, epsilon));
+    tw_value *factor = binary(b, TW_GRAPH_DIV, scale, deviation);
+    tw_value *shift = binary(b, TW_GRAPH_SUB, bias, binary(b, TW_GRAPH_MUL, mean, factor));
+    unsigned axis = channel_axis(op), rank = x->type->rank;
+    tw_expr channels = scale->type->dims[0];
+    factor = along_axis(b, to_elem(b, factor, x->type->elem), channels, rank, axis);
+    shift = along_axis(b, to_elem(b, shift, x->type->elem), channels, rank, axis);
+    tw_type type = op->results[0].type;
+    tw_value *scaled = tw_graph_build(b, TW_GRAPH_MUL, ((tw_value *[]){x, factor}), 2, type, NULL);
+    tw_value *result =
+        tw_graph_build(b, TW_GRAPH_ADD, ((tw_value *[]){scaled, shift}), 2, type, NULL);
+    tw_rw_replace(rw, op, &result);
+    return true;
+}
+
+/* ---- Products with constant weights ---- */
+
+/* The convolution or matrix product that makes `value` for one user alone and whose weights depend
+ * on constants and are not packed; or NULL. */
+static tw_op *weighted(const tw_value *value)
+{
+    tw_op *op = value->op;
+    if (!op || !tw_value_has_one_use(value))
+        return NULL;
+    tw_graph_kind kind = tw_graph_kind_of(op);
+    bool product =
+        kind == TW_GRAPH_CONV || kind == TW_GRAPH_CONV_TRANSPOSE || kind == TW_GRAPH_MATMUL;
+    if (!product || tw_op_attr(op, "b_panel") ||
+        strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 ||
+        !tw_elem_is_float(value->type->elem) || !tw_depends_on_constants(tw_operand(op, 1)))
+        return NULL;
+    return op;
+}
+
+static unsigned output_axis(const tw_op *product)
+{
+    return tw_is_graph(product, TW_GRAPH_MATMUL) ? product->results[0].type->rank - 1
+                                                 : channel_axis(product);
+}
+
+/* Whether the constant is one number for all of `type` or one for each position of `axis`. */
+static bool is_per_channel(const tw_value *constant, tw_type type, unsigned axis)
+{
+    tw_type t = constant->type;
+    if (t->rank > type->rank || !tw_depends_on_constants(constant))
+        return false;
+    for (unsigned i = 0; i < t->rank; i++) {
+        unsigned at = type->rank - t->rank + i;
+        int64_t size;
+        if (!tw_expr_as_const(t->dims[i], &size) ||
+            (size != 1 && (at != axis || t->dims[i] != type->dims[axis])))
+            return false;
+    }
+    return true;
+}
+
+static bool is_single(const tw_value *value)
+{
+    int64_t n;
+    return tw_type_static_count(value->type, &n) && n == 1;
+}
+
+/* conv_transpose has weights [I, O / groups, …]: output channel g * (O / groups) + o takes part in
+ * the rows of group g, so both are seen as [groups, I / groups, O / groups, …]. */
+static tw_value *scale_transposed(tw_builder *b, const tw_op *op, tw_value *w, tw_value *scale)
+{
+    tw_expr dims[TW_MAX_RANK];
+    unsigned rank = w->type->rank;
+    int64_t groups = tw_op_int(op, "groups", 1);
+    dims[0] = tw_expr_const(b->ctx, groups);
+    dims[1] = tw_expr_const(b->ctx, tw_type_dim(w->type, 0) / groups);
+    for (unsigned i = 1; i < rank; i++)
+        dims[i + 1] = w->type->dims[i];
+    tw_type grouped = tw_type_tensor(b->ctx, w->type->elem, rank + 1, dims, NULL);
+    dims[1] = tw_expr_const(b->ctx, 1);
+    for (unsigned i = 3; i <= rank; i++)
+        dims[i] = dims[1];
+    tw_type shape = tw_type_tensor(b->ctx, w->type->elem, rank + 1, dims, NULL);
+    tw_value *x = tw_graph_build(b, TW_GRAPH_RESHAPE, &w, 1, grouped, NULL);
+    tw_value *s = tw_graph_build(b, TW_GRAPH_RESHAPE, &scale, 1, shape, NULL);
+    x = binary(b, TW_GRAPH_MUL, x, s);
+    return tw_graph_build(b, TW_GRAPH_RESHAPE, &x, 1, w->type, NULL);
+}
+
+/* The weights of a product, scaled per output channel. */
+static tw_value *scale_weights(tw_builder *b, const tw_op *product, tw_value *scale)
+{
+    tw_value *w = tw_operand(product, 1);
+    unsigned rank = w->type->rank;
+    if (is_single(scale))
+        return binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, tw_expr_const(b->ctx, 1), 0, 0));
+    tw_expr n = product->results[0].type->dims[output_axis(product)];
+    switch (tw_graph_kind_of(product)) {
+    case TW_GRAPH_CONV:
+        return binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, n, rank, 0));
+    case TW_GRAPH_CONV_TRANSPOSE:
+        return scale_transposed(b, product, w, scale);
+    default: { /* matmul */
+        unsigned axis = tw_op_bool(product, "transpose_b", false) ? rank - 2 : rank - 1;
+        return binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, n, rank, axis));
+    }
+    }
+}
+
+/* The product again, before the builder's place, with another operand. */
+static tw_value *rebuild(tw_builder *b, const tw_op *product, unsigned i, tw_value *operand)
+{
+    tw_value *operands[2] = {tw_operand(product, 0), tw_operand(product, 1)};
+    tw_type type = product->results[0].type;
+    operands[i] = operand;
+    tw_op *op = tw_op_create(b->ctx, product->def, product->loc, operands, 2, &type, 1,
+                             product->attrs, product->n_attrs, 0);
+    tw_op_insert(op, b->region, b->before);
+    return tw_result(op, 0);
+}
+
+/* mul(product(x, w), s) -> product(x, w * s), and div likewise. */
+static bool scale_after(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    bool division = tw_is_graph(op, TW_GRAPH_DIV);
+    for (unsigned i = 0; i < (division ? 1 : 2); i++) {
+        const tw_op *product = weighted(tw_operand(op, i));
+        tw_value *scale = tw_operand(op, 1 - i);
+        if (!product || !is_per_channel(scale, product->results[0].type, output_axis(product)))
+            continue;
+        tw_builder *b = tw_rw_builder(rw, op);
+        if (division)
+            scale = unary(b, TW_GRAPH_RECIPROCAL, scale);
+        tw_value *result = rebuild(b, product, 1, scale_weights(b, product, scale));
+        tw_rw_replace(rw, op, &result);
+        return true;
+    }
+    return false;
+}
+
+/* conv(mul(x, s), w) -> conv(x, w * s) along the input channels, matmul(mul(x, s), w) likewise. */
+static bool scale_before(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    tw_op *mul = tw_operand(op, 0)->op;
+    bool matmul = tw_is_graph(op, TW_GRAPH_MATMUL);
+    if (!mul || !tw_is_graph(mul, TW_GRAPH_MUL) || !tw_value_has_one_use(tw_operand(op, 0)) ||
+        tw_op_int(op, "groups", 1) != 1 || tw_op_attr(op, "b_panel") ||
+        strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 ||
+        !tw_elem_is_float(mul->results[0].type->elem) ||
+        !tw_depends_on_constants(tw_operand(op, 1)))
+        return false;
+    tw_value *w = tw_operand(op, 1), *x = tw_operand(mul, 0), *scale = tw_operand(mul, 1);
+    tw_type type = mul->results[0].type;
+    unsigned last = type->rank - (tw_op_bool(op, "transpose_a", false) ? 2 : 1);
+    unsigned axis = matmul ? last : channels_last(op) ? type->rank - 1 : 1;
+    if (x->type != type || !is_per_channel(scale, type, axis))
+        return false;
+    unsigned rank = w->type->rank;
+    unsigned w_axis = !matmul ? 1 : tw_op_bool(op, "transpose_b", false) ? rank - 1 : rank - 2;
+    tw_builder *b = tw_rw_builder(rw, op);
+    scale = is_single(scale) ? along_axis(b, scale, tw_expr_const(b->ctx, 1), 0, 0)
+                             : along_axis(b, scale, type->dims[axis], rank, w_axis);
+    tw_value *result = rebuild(b, op, 1, binary(b, TW_GRAPH_MUL, w, scale));
+    tw_op *product = result->op;
+    tw_op_set_operand(product, 0, x);
+    tw_rw_replace(rw, op, &result);
+    return true;
+}
+
+/* ---- Order of scales and shifts after a product ---- */
+
+/* The product under add(product, bias) with a constant bias per channel and one use; or NULL. */
+static const tw_op *biased(const tw_value *value, tw_value **bias)
+{
+    const tw_op *add = value->op;
+    if (!add || !tw_is_graph(add, TW_GRAPH_ADD) || !tw_value_has_one_use(value))
+        return NULL;
+    for (unsigned i = 0; i < 2; i++) {
+        const tw_op *product = weighted(tw_operand(add, i));
+        *bias = tw_operand(add, 1 - i);
+        if (product && is_per_channel(*bias, product->results[0].type, output_axis(product)))
+            return product;
+    }
+    return NULL;
+}
+
+/* mul(add(product, b), s) -> add(mul(product, s), b * s), so that s reaches the weights. */
+static bool scale_over_shift(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    for (unsigned i = 0; i < 2; i++) {
+        tw_value *bias, *scale = tw_operand(op, 1 - i);
+        const tw_op *product = biased(tw_operand(op, i), &bias);
+        if (!product || !is_per_channel(scale, product->results[0].type, output_axis(product)))
+            continue;
+        tw_builder *b = tw_rw_builder(rw, op);
+        tw_value *sum = binary(b, TW_GRAPH_MUL, (tw_value *)&product->results[0], scale);
+        tw_value *result = binary(b, TW_GRAPH_ADD, sum, binary(b, TW_GRAPH_MUL, bias, scale));
+        tw_rw_replace(rw, op, &result);
+        return true;
+    }
+    return false;
+}
+
+/* add(add(product, b), c) -> add(product, b + c). */
+static bool join_shifts(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    for (unsigned i = 0; i < 2; i++) {
+        tw_value *bias, *more = tw_operand(op, 1 - i);
+        const tw_op *product = biased(tw_operand(op, i), &bias);
+        if (!product || !is_per_channel(more, product->results[0].type, output_axis(product)))
+            continue;
+        tw_builder *b = tw_rw_builder(rw, op);
+        tw_value *sum = binary(b, TW_GRAPH_ADD, bias, more);
+        tw_value *result = binary(b, TW_GRAPH_ADD, (tw_value *)&product->results[0], sum);
+        tw_rw_replace(rw, op, &result);
+        return true;
+    }
+    return false;
+}
+
+/* sub(product, c) -> add(product, -c): IEEE defines the one by the other. */
+static bool shift_by_sub(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    const tw_op *product = weighted(tw_operand(op, 0));
+    tw_value *c = tw_operand(op, 1);
+    if (!product || !is_per_channel(c, product->results[0].type, output_axis(product)))
+        return false;
+    tw_builder *b = tw_rw_builder(rw, op);
+    tw_value *result =
+        binary(b, TW_GRAPH_ADD, (tw_value *)&product->results[0], unary(b, TW_GRAPH_NEG, c));
+    tw_rw_replace(rw, op, &result);
+    return true;
+}
+
+static bool run(tw_pass_run *pass)
+{
+    const tw_op_def *ops = tw_graph_ops;
+    const tw_pattern patterns[] = {
+        {"batch-norm", &ops[TW_GRAPH_BATCH_NORM], 1, expand_batch_norm, NULL},
+        {"scale-after-product", &ops[TW_GRAPH_MUL], 2, scale_after, NULL},
+        {"division-after-product", &ops[TW_GRAPH_DIV], 1, scale_after, NULL},
+        {"scale-over-shift", &ops[TW_GRAPH_MUL], 1, scale_over_shift, NULL},
+        {"join-shifts", &ops[TW_GRAPH_ADD], 1, join_shifts, NULL},
+        {"shift-by-sub", &ops[TW_GRAPH_SUB], 1, shift_by_sub, NULL},
+        {"scale-before-conv", &ops[TW_GRAPH_CONV], 1, scale_before, NULL},
+        {"scale-before-matmul", &ops[TW_GRAPH_MATMUL], 1, scale_before, NULL},
+    };
+    tw_rewrite_greedily(pass->ctx, pass->root, patterns, sizeof patterns / sizeof *patterns,
+                        pass->max_changes, &pass->changes);
+    return true;
+}
+
+const tw_pass tw_pass_simplify_inference = {
+    .name = "simplify-inference",
+    .summary = "normalisations to scale and shift, scales into weights",
+    .anchor = "core.func",
+    .optional = true,
+    .run = run,
+};

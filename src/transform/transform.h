@@ -1,0 +1,18 @@
+/* transform.h: the graph-to-graph passes; each is one file that opens with its specification. */
+#ifndef TW_TRANSFORM_TRANSFORM_H
+#define TW_TRANSFORM_TRANSFORM_H
+
+#include "tilewright/ir.h"
+
+extern const tw_pass tw_pass_canonicalize;
+extern const tw_pass tw_pass_convert_layout;
+extern const tw_pass tw_pass_dce;
+extern const tw_pass tw_pass_eliminate_common_subexpr;
+extern const tw_pass tw_pass_fuse_ops;
+extern const tw_pass tw_pass_pack_weights;
+extern const tw_pass tw_pass_simplify_inference;
+
+/* Makes all passes of this folder known by name. */
+bool tw_transforms_register(tw_context *ctx);
+
+#endif
