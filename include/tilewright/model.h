@@ -25,7 +25,7 @@ enum {
     TW_ABI_CPU_WORDS = 2, /* 64-bit words of a CPU feature set */
 };
 
-/* ---- What the host offers ------------------------------------------------------------------- */
+/* ---- What the host offers -------------------------------------------------------------------- */
 
 typedef struct tw_abi_host tw_abi_host;
 

@@ -50,8 +50,7 @@ typedef enum tw_status {
 /* Why the last failing call in this thread failed; valid until the next one. Never NULL. */
 const char *tw_last_error(void);
 
-/* ---- Models -----------------------------------------------------------------------------------
- */
+/* ---- Models ---------------------------------------------------------------------------------- */
 
 enum {
     /* Check all constants while loading. By default those of a file above 16 MB are checked when
@@ -139,8 +138,7 @@ const char *tw_model_variant(const tw_model *model, size_t i);
 unsigned tw_runtime_elem_bits(tw_elem elem);
 const char *tw_runtime_elem_name(tw_elem elem);
 
-/* ---- Threads ------------------------------------------------------------------------------------
- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 /* How many threads the process should use: TILEWRIGHT_NUM_THREADS if set (1…1024), else the CPUs
  * that affinity and cgroup quotas (v1, v2) leave it, at least 1. */
@@ -162,8 +160,7 @@ unsigned tw_pool_threads(const tw_pool *pool);
 void tw_pool_parallel_for(tw_pool *pool, unsigned max_threads, int64_t count,
                           void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
 
-/* ---- Sessions
- * -------------------------------------------------------------------------------------- */
+/* ---- Sessions -------------------------------------------------------------------------------- */
 
 /* Zero-initialise for the defaults. */
 typedef struct tw_session_options {

@@ -129,6 +129,28 @@ bool tw_cpu_level(const char *name, tw_cpu_features *out)
     return false;
 }
 
+bool tw_cpu_parse(const char *level, const char *text, tw_cpu_features *out, const char **unknown)
+{
+    *out = (tw_cpu_features){{0}};
+    *unknown = level;
+    if (!tw_cpu_level(level, out))
+        return false;
+    for (const char *at = text; *at;) {
+        const char *name = at + (*at == '+');
+        size_t len = strcspn(name, ",");
+        unsigned i = 0;
+        while (i < N_FEATURES &&
+               (strlen(features[i].name) != len || memcmp(features[i].name, name, len)))
+            i++;
+        *unknown = name;
+        if (i == N_FEATURES)
+            return false;
+        tw_cpu_set(out, i);
+        at = name + len + (name[len] == ',');
+    }
+    return true;
+}
+
 const char *tw_cpu_best_level(const tw_cpu_features *have)
 {
     unsigned level = N_LEVELS;

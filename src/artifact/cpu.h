@@ -19,6 +19,11 @@ tw_cpu_features tw_cpu_detect(void);
  * False for another name. */
 bool tw_cpu_level(const char *name, tw_cpu_features *out);
 
+/* The features of a target as LLVM is told: a level, and "+avx512vnni,+gfni" beyond it. False,
+ * with *unknown where the unknown level or feature stands in the text. */
+bool tw_cpu_parse(const char *level, const char *features, tw_cpu_features *out,
+                  const char **unknown);
+
 /* The best level that the features contain, for instance "x86-64-v3". */
 const char *tw_cpu_best_level(const tw_cpu_features *features);
 

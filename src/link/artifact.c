@@ -7,6 +7,7 @@
 #include "base/io.h"
 #include "link/descriptor.h"
 #include "link/elf.h"
+#include "link/link_impl.h"
 #include "link/sink.h"
 #include "tilewright/ir.h"
 
@@ -23,8 +24,7 @@
 /* Constants from here on go to a file on disk instead of memory. */
 static const uint64_t large_constants = 64 << 20;
 
-/* ---- Code
- * ---------------------------------------------------------------------------------------- */
+/* ---- Code ------------------------------------------------------------------------------------ */
 
 /* Hash of what the code is linked from. */
 static uint64_t model_id(const tw_artifact *a)
@@ -85,10 +85,16 @@ static bool linked_bytes(tw_context *ctx, const tw_artifact *a, tw_descriptor_sp
     return ok;
 }
 
-/* ---- The compiled model
- * ---------------------------------------------------------------------------- */
+bool tw_artifact_link_object(tw_context *ctx, const tw_artifact *a, const char *prefix,
+                             tw_bytes *object)
+{
+    tw_descriptor_spec spec = {.artifact = a, .id = model_id(a), .prefix = prefix};
+    return linked_bytes(ctx, a, &spec, object);
+}
 
-static bool write_constants(const tw_artifact *a, tw_sink *sink)
+/* ---- The compiled model ---------------------------------------------------------------------- */
+
+bool tw_artifact_stream_constants(const tw_artifact *a, tw_sink *sink)
 {
     uint64_t size = a->model.constants_size;
     if (size && !a->constants(a->constants_data, sink))
@@ -116,7 +122,7 @@ static bool write_parts(tw_context *ctx, const tw_artifact *a, const tw_bytes *c
     trailer.code_hash = sink.hashes.data[0];
 
     tw_sink_begin(&sink, TW_CHUNK);
-    if (!write_constants(a, &sink))
+    if (!tw_artifact_stream_constants(a, &sink))
         return false;
     tw_sink_end(&sink);
     const uint64_t *index = sink.hashes.data;
@@ -141,8 +147,7 @@ bool tw_artifact_write_fd(tw_context *ctx, const tw_artifact *a, int fd)
            write_parts(ctx, a, &code, spec.id, fd);
 }
 
-/* ---- Files
- * ------------------------------------------------------------------------------------------ */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 bool tw_artifact_replace_file(tw_context *ctx, const char *path, mode_t mode,
                               bool (*write)(tw_context *ctx, void *data, int fd), void *data)

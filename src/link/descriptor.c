@@ -25,8 +25,7 @@ typedef struct emitter {
     tw_map strings; /* text -> global */
 } emitter;
 
-/* ---- Constants ---------------------------------------------------------------------------------
- */
+/* ---- Constants ------------------------------------------------------------------------------- */
 
 static LLVMValueRef private_global(emitter *e, LLVMValueRef value, const char *name)
 {
@@ -150,8 +149,7 @@ static LLVMValueRef constant_table(emitter *e, const tw_abi_model *m)
     return table(e, rows, m->n_constants, "constant_table");
 }
 
-/* ---- Functions ----------------------------------------------------------------------------------
- */
+/* ---- Functions ------------------------------------------------------------------------------- */
 
 static LLVMValueRef hide(LLVMValueRef global)
 {
@@ -264,8 +262,7 @@ static LLVMValueRef imports(emitter *e, const tw_descriptor_spec *spec)
     return table(e, rows, spec->n_imports, "imports");
 }
 
-/* ---- The embedded form
- * ----------------------------------------------------------------------------- */
+/* ---- The embedded form ----------------------------------------------------------------------- */
 
 static LLVMValueRef call_entry(emitter *e, const char *entry, LLVMValueRef *args, LLVMBuilderRef b)
 {
@@ -323,40 +320,41 @@ static const char *prefixed(emitter *e, const char *prefix, const char *name)
 }
 
 /* PREFIX_run_on(host, inputs, outputs, arena[, symbols]), PREFIX_run without the host, and
- * PREFIX_plan(symbols, output_dims) if there are symbols. */
-static void run_functions(emitter *e, const tw_descriptor_spec *spec, LLVMValueRef constants)
+ * PREFIX_plan(symbols, output_dims) if there are symbols. The address of the constants comes from
+ * the descriptor, since they may lie out of reach of a 32-bit offset. */
+static void run_functions(emitter *e, const tw_descriptor_spec *spec, LLVMValueRef model)
 {
     const tw_artifact_code *code = &spec->artifact->code[0];
     bool symbols = spec->artifact->model.n_symbols > 0;
     LLVMBuilderRef b = LLVMCreateBuilderInContext(e->llvm);
     LLVMTypeRef p = e->ptr, types[] = {p, p, p, p, p};
-
-    LLVMTypeRef type = LLVMFunctionType(e->i32, types, 4 + symbols, false);
-    LLVMValueRef f = new_function(e, prefixed(e, spec->prefix, "run_on"), type, b);
-    LLVMValueRef args[6] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1),
-                            LLVMGetParam(f, 2), constants,
-                            LLVMGetParam(f, 3), symbols ? LLVMGetParam(f, 4) : e->null};
-    LLVMBuildRet(b, call_entry(e, code->entry, args, b));
-
     LLVMValueRef host = plain_host(e, b);
-    type = LLVMFunctionType(e->i32, types, 3 + symbols, false);
-    f = new_function(e, prefixed(e, spec->prefix, "run"), type, b);
-    LLVMValueRef plain_args[6] = {
-        host,      LLVMGetParam(f, 0), LLVMGetParam(f, 1),
-        constants, LLVMGetParam(f, 2), symbols ? LLVMGetParam(f, 3) : e->null};
-    LLVMBuildRet(b, call_entry(e, code->entry, plain_args, b));
-
+    LLVMValueRef offset = LLVMConstInt(e->i64, offsetof(tw_abi_model, constants), false);
+    LLVMValueRef place = LLVMConstInBoundsGEP2(LLVMInt8TypeInContext(e->llvm), model, &offset, 1);
+    for (unsigned with_host = 0; with_host < 2; with_host++) {
+        LLVMTypeRef type = LLVMFunctionType(e->i32, types, with_host + 3 + symbols, false);
+        const char *name = prefixed(e, spec->prefix, with_host ? "run_on" : "run");
+        LLVMValueRef f = new_function(e, name, type, b);
+        LLVMValueRef args[6] = {
+            with_host ? LLVMGetParam(f, 0) : host,
+            LLVMGetParam(f, with_host),
+            LLVMGetParam(f, with_host + 1),
+            LLVMBuildLoad2(b, p, place, ""),
+            LLVMGetParam(f, with_host + 2),
+            symbols ? LLVMGetParam(f, with_host + 3) : e->null,
+        };
+        LLVMBuildRet(b, call_entry(e, code->entry, args, b));
+    }
     if (symbols) {
-        type = LLVMFunctionType(e->i64, types, 2, false);
-        f = new_function(e, prefixed(e, spec->prefix, "plan"), type, b);
-        LLVMValueRef plan_args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
-        LLVMBuildRet(b, LLVMBuildCall2(b, type, external(e, code->plan), plan_args, 2, ""));
+        LLVMTypeRef type = LLVMFunctionType(e->i64, types, 2, false);
+        LLVMValueRef f = new_function(e, prefixed(e, spec->prefix, "plan"), type, b);
+        LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
+        LLVMBuildRet(b, LLVMBuildCall2(b, type, external(e, code->plan), args, 2, ""));
     }
     LLVMDisposeBuilder(b);
 }
 
-/* ---- The descriptor
- * --------------------------------------------------------------------------------- */
+/* ---- The descriptor -------------------------------------------------------------------------- */
 
 static LLVMValueRef variants(emitter *e, const tw_artifact *a)
 {
@@ -393,11 +391,10 @@ static void build(emitter *e, const tw_descriptor_spec *spec)
     LLVMSetInitializer(global, value);
     LLVMSetGlobalConstant(global, true);
     if (prefix)
-        run_functions(e, spec, constants);
+        run_functions(e, spec, global);
 }
 
-/* ---- Emission
- * ------------------------------------------------------------------------------------------ */
+/* ---- Emission -------------------------------------------------------------------------------- */
 
 static void initialize_targets(void)
 {

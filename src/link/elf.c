@@ -91,8 +91,7 @@ bool tw_elf_symbols(tw_context *ctx, const tw_bytes *object, tw_map *defined, tw
     return true;
 }
 
-/* ---- Hidden symbols become local
- * ----------------------------------------------------------------- */
+/* ---- Hidden symbols become local ------------------------------------------------------------- */
 
 static bool becomes_local(const Elf64_Sym *s)
 {
@@ -170,8 +169,7 @@ bool tw_elf_localize_hidden(tw_context *ctx, void *object, size_t size)
     return true;
 }
 
-/* ---- One more section
- * ------------------------------------------------------------------------------ */
+/* ---- One more section ------------------------------------------------------------------------ */
 
 enum { SECTION_ALIGN = 4096, LARGE = 1 << 30 };
 #ifndef SHF_X86_64_LARGE
@@ -201,22 +199,28 @@ static bool define_symbol(const view *v, uint8_t *bytes, const char *symbol, siz
 }
 
 /* What follows the content: section names with one more, section headers with one more. */
-static tw_bytes make_tail(tw_arena *arena, const view *v, const char *section, uint64_t content,
-                          uint64_t content_size, Elf64_Ehdr *header)
+static tw_bytes make_tail(tw_arena *arena, const view *v, uint64_t content, uint64_t content_size,
+                          Elf64_Ehdr *header)
 {
+    bool large = content_size >= LARGE && v->header->e_machine == EM_X86_64;
+    const char *section = large ? ".lrodata.constants" : ".rodata.constants";
     const Elf64_Shdr *names = &v->sections[v->header->e_shstrndx];
-    uint64_t names_offset = content + content_size,
-             names_size = names->sh_size + strlen(section) + 1;
+    uint64_t names_offset = content + content_size;
+    uint64_t names_size = names->sh_size + strlen(section) + 1;
     uint64_t table = round_up(names_offset + names_size, 8);
     size_t size = table - names_offset + (v->n_sections + 1) * sizeof(Elf64_Shdr);
     uint8_t *tail = tw_arena_alloc(arena, size);
     memcpy(tail, v->bytes + names->sh_offset, names->sh_size);
     strcpy((char *)tail + names->sh_size, section);
 
-    Elf64_Shdr *sections = (Elf64_Shdr *)(tail + (table - names_offset));
-    memcpy(sections, v->sections, v->n_sections * sizeof *sections);
-    bool large = content_size >= LARGE && v->header->e_machine == EM_X86_64;
-    sections[v->n_sections] = (Elf64_Shdr){
+    /* The tail itself need not be aligned as its place in the file is. */
+    uint8_t *rows = tail + (table - names_offset);
+    memcpy(rows, v->sections, v->n_sections * sizeof(Elf64_Shdr));
+    Elf64_Shdr renamed = *names;
+    renamed.sh_offset = names_offset;
+    renamed.sh_size = names_size;
+    memcpy(rows + v->header->e_shstrndx * sizeof renamed, &renamed, sizeof renamed);
+    const Elf64_Shdr added = {
         .sh_name = (uint32_t)names->sh_size,
         .sh_type = SHT_PROGBITS,
         .sh_flags = SHF_ALLOC | (large ? SHF_X86_64_LARGE : 0),
@@ -224,15 +228,14 @@ static tw_bytes make_tail(tw_arena *arena, const view *v, const char *section, u
         .sh_size = content_size,
         .sh_addralign = SECTION_ALIGN,
     };
-    sections[v->header->e_shstrndx].sh_offset = names_offset;
-    sections[v->header->e_shstrndx].sh_size = names_size;
+    memcpy(rows + v->n_sections * sizeof added, &added, sizeof added);
     header->e_shoff = table;
     header->e_shnum = (uint16_t)(v->n_sections + 1);
     return (tw_bytes){tail, size};
 }
 
-bool tw_elf_add_section(tw_context *ctx, const tw_bytes *object, const char *section,
-                        const char *symbol, uint64_t section_size, tw_elf_parts *parts)
+bool tw_elf_add_section(tw_context *ctx, const tw_bytes *object, const char *symbol,
+                        uint64_t section_size, tw_elf_parts *parts)
 {
     view v;
     if (!open_view(&v, object->data, object->size))
@@ -247,7 +250,7 @@ bool tw_elf_add_section(tw_context *ctx, const tw_bytes *object, const char *sec
     memcpy(head, object->data, object->size);
     if (!define_symbol(&v, head, symbol, v.n_sections, section_size))
         return tw_error(ctx, NULL, "the object does not refer to '%s'", symbol);
-    parts->tail = make_tail(arena, &v, section, content, section_size, (Elf64_Ehdr *)head);
+    parts->tail = make_tail(arena, &v, content, section_size, (Elf64_Ehdr *)head);
     parts->head = (tw_bytes){head, content};
     return true;
 }

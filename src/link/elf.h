@@ -14,11 +14,12 @@ bool tw_elf_symbols(tw_context *ctx, const tw_bytes *object, tw_map *defined, tw
 bool tw_elf_localize_hidden(tw_context *ctx, void *object, size_t size);
 
 /* The parts of an object with one more read-only section, aligned to 4096, that defines the symbol
- * `symbol` (so far undefined): head, then section_size bytes of content, then tail. */
+ * `symbol` (so far undefined): head, then section_size bytes of content, then tail. The section is
+ * .rodata, or .lrodata (which linkers place apart) when it is large. */
 typedef struct tw_elf_parts {
     tw_bytes head, tail; /* in the context's memory */
 } tw_elf_parts;
-bool tw_elf_add_section(tw_context *ctx, const tw_bytes *object, const char *section,
-                        const char *symbol, uint64_t section_size, tw_elf_parts *parts);
+bool tw_elf_add_section(tw_context *ctx, const tw_bytes *object, const char *symbol,
+                        uint64_t section_size, tw_elf_parts *parts);
 
 #endif

@@ -20,8 +20,7 @@
 
 static const char export_script[] = "{ global: tw_model; local: *; };\n";
 
-/* ---- Input ------------------------------------------------------------------------------------
- */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 /* One member of a Unix archive: a header of text fields, the object, and a byte to make it even. */
 static bool write_member(int fd, const tw_bytes *object, size_t number)
@@ -42,8 +41,7 @@ static bool write_archive(int fd, const tw_bytes *objects, size_t n)
     return ok;
 }
 
-/* ---- Output -----------------------------------------------------------------------------------
- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 /* A new directory for one file; `dir` has room for size bytes. */
 static bool make_directory(char *dir, size_t size)
@@ -59,8 +57,7 @@ static bool make_directory(char *dir, size_t size)
     return false;
 }
 
-/* ---- lld ---------------------------------------------------------------------------------------
- */
+/* ---- lld ------------------------------------------------------------------------------------- */
 
 static bool run_lld(tw_context *ctx, const char *const *args, size_t n_args)
 {

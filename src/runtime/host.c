@@ -7,8 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- Parallel loops
- * --------------------------------------------------------------------------------- */
+/* ---- Parallel loops -------------------------------------------------------------------------- */
 
 static void alone(const tw_abi_host *host, int64_t count, tw_abi_body body, void *ctx)
 {
@@ -30,8 +29,7 @@ static void on_embedder(const tw_abi_host *host, int64_t count, tw_abi_body body
         s->parallel_for(s->parallel_data, count, body, ctx);
 }
 
-/* ---- Memory
- * ------------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 static void *allocate(const tw_abi_host *host, size_t size)
 {
@@ -60,8 +58,7 @@ static void *dynamic_output(const tw_abi_host *host, uint32_t i, const int64_t *
     return s->outputs[i].data;
 }
 
-/* ---- Profile
- * -------------------------------------------------------------------------------------------- */
+/* ---- Profile --------------------------------------------------------------------------------- */
 
 static uint64_t now_ns(void)
 {
@@ -84,8 +81,7 @@ static void kernel_end(const tw_abi_host *host, uint32_t kernel)
     clock->calls++;
 }
 
-/* ---- Errors
- * ---------------------------------------------------------------------------------------------- */
+/* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Bodies on several threads may fail at once: who sets the code writes the text. */
 static int32_t report(const tw_abi_host *host, int32_t code, const char *message)

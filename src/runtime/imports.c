@@ -11,8 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* ---- 16-bit floats
- * ------------------------------------------------------------------------------- */
+/* ---- Floats of 16 bits ---------------------------------------------------------------------- */
 
 #if defined(__x86_64__) && !defined(__SSE2__)
 #error "16-bit floats travel in vector registers"
@@ -85,8 +84,7 @@ static _Float16 host___truncdfbf2(double x)
     return half_from_bits(narrow(x, 7));
 }
 
-/* ---- The table
- * ------------------------------------------------------------------------------------- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 /* The standard ones leave the sign in a global variable, which is no matter for threads. */
 static double host_lgamma(double x)

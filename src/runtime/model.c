@@ -45,8 +45,7 @@ bool tw_tensor_bytes(tw_elem elem, const int64_t *dims, unsigned rank, size_t *b
     return *bytes <= PTRDIFF_MAX;
 }
 
-/* ---- Facts
- * ---------------------------------------------------------------------------------------- */
+/* ---- Facts ----------------------------------------------------------------------------------- */
 
 static bool describe_tensors(const tw_abi_tensor *list, size_t n, tw_tensor_info **out)
 {
@@ -174,8 +173,7 @@ const char *tw_model_variant(const tw_model *model, size_t i)
     return i < model->info.variants ? model->abi->variants[i].cpu : NULL;
 }
 
-/* ---- Life
- * ------------------------------------------------------------------------------------------ */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static tw_model *new_model(const char *name)
 {
@@ -245,8 +243,7 @@ tw_status tw_model_pool(tw_model *model, unsigned threads, tw_pool **pool)
     return status;
 }
 
-/* ---- Loading
- * ----------------------------------------------------------------------------------------- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 /* `fd` becomes the model's. */
 static tw_status load_image(tw_model *model, int fd, const tw_load_options *options)

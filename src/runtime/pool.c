@@ -115,8 +115,7 @@ static void pause_cpu(void)
 #endif
 }
 
-/* ---- Working on a job --------------------------------------------------------------------------
- */
+/* ---- Working on a job ------------------------------------------------------------------------ */
 
 static void work_on_lane(slot *s, lane *l)
 {
@@ -168,8 +167,7 @@ static bool join_any(tw_pool *pool)
     return worked;
 }
 
-/* ---- Workers ------------------------------------------------------------------------------------
- */
+/* ---- Workers --------------------------------------------------------------------------------- */
 
 /* Returns when the epoch is no longer `seen`. */
 static void wait_for_epoch(tw_pool *pool, unsigned seen)
@@ -227,8 +225,7 @@ static bool grow(tw_pool *pool, unsigned threads)
     return have == threads;
 }
 
-/* ---- Callers
- * ------------------------------------------------------------------------------------- */
+/* ---- Callers --------------------------------------------------------------------------------- */
 
 static slot *take_slot(tw_pool *pool)
 {
@@ -313,8 +310,7 @@ void tw_pool_parallel_for(tw_pool *pool, unsigned max_threads, int64_t count,
     finish(pool, s, bit);
 }
 
-/* ---- Life
- * ------------------------------------------------------------------------------------------ */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static struct {
     pthread_mutex_t lock;

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- Life
- * ------------------------------------------------------------------------------------------ */
+/* ---- Life ------------------------------------------------------------------------------------ */
 
 static bool allocate(tw_session *s)
 {
@@ -119,8 +118,7 @@ void tw_session_destroy(tw_session *s)
     free(s);
 }
 
-/* ---- Inputs and outputs
- * ------------------------------------------------------------------------------ */
+/* ---- Inputs and outputs ---------------------------------------------------------------------- */
 
 static tw_status bad_index(const char *what, size_t i, size_t n)
 {
@@ -208,8 +206,7 @@ const int64_t *tw_session_output_dims(const tw_session *s, size_t i)
     return s->ran && i < s->model->info.outputs ? s->outputs[i].dims : NULL;
 }
 
-/* ---- Profile
- * ------------------------------------------------------------------------------------------- */
+/* ---- Profile --------------------------------------------------------------------------------- */
 
 tw_kernel_time tw_session_kernel_time(const tw_session *s, size_t i)
 {
@@ -223,8 +220,7 @@ void tw_session_reset_profile(tw_session *s)
     memset(s->times, 0, s->model->info.kernels * sizeof *s->times);
 }
 
-/* ---- Running
- * --------------------------------------------------------------------------------------------- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 /* The values of the symbols from the shapes of the inputs, which must agree. */
 static tw_status bind_symbols(tw_session *s)

@@ -195,6 +195,55 @@ static void every_truncation_is_found(void **state)
     free(bytes);
 }
 
+/* A trailer whose hash is right and whose fields are not. */
+static void impossible_trailers(void **state)
+{
+    fixture *f = *state;
+    write_tiny(f, 1);
+    size_t size;
+    uint8_t *bytes = read_bytes(f->path, &size);
+    tw_trailer good;
+    memcpy(&good, bytes + size - sizeof good, sizeof good);
+    const uint64_t values[] = {
+        0, 1, 4095, 4096, size, size + 1, 1ull << 62, UINT64_MAX - 4096, UINT64_MAX};
+    const size_t fields = offsetof(tw_trailer, code_hash) / sizeof(uint64_t);
+    for (size_t field = 0; field < fields; field++)
+        for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+            tw_trailer bad = good;
+            uint64_t *at = (uint64_t *)&bad + field;
+            /* A code size within the same page leaves everything where it is. */
+            if (*at == values[i] || (at == &bad.code_size && values[i] - 1 < 4096))
+                continue;
+            *at = values[i];
+            tw_trailer_seal(&bad);
+            memcpy(bytes + size - sizeof bad, &bad, sizeof bad);
+            tw_model *model;
+            assert_int_equal(tw_model_load_memory(bytes, size, NULL, &model), TW_STATUS_CORRUPT);
+        }
+    free(bytes);
+}
+
+static void another_architecture(void **state)
+{
+    fixture *f = *state;
+    tw_artifact *a = tiny_artifact(f->ctx, 1);
+    tw_bytes object = compile_ir_for(f->ctx, "aarch64-unknown-linux-gnu",
+                                     "declare float @expf(float)\n"
+                                     "define hidden float @entry_v1(float %x) {\n"
+                                     "  %y = call float @expf(float %x)\n"
+                                     "  ret float %y\n"
+                                     "}\n");
+    a->model.target = "aarch64-unknown-linux-gnu";
+    a->objects = &object;
+    bool ok = tw_artifact_write(f->ctx, a, f->path);
+    assert_true(no_errors(f->ctx) && ok);
+    tw_model *model;
+    assert_int_equal(tw_model_load(f->path, NULL, &model), TW_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(tw_last_error(), "another architecture"));
+    a->model.target = "z80-unknown-none";
+    assert_false(tw_artifact_write(f->ctx, a, f->path));
+}
+
 static void other_files_are_refused(void **state)
 {
     fixture *f = *state;
@@ -396,6 +445,8 @@ int main(void)
         TEST(an_ordinary_shared_object),
         TEST(every_flipped_bit_is_found),
         TEST(every_truncation_is_found),
+        TEST(impossible_trailers),
+        TEST(another_architecture),
         TEST(other_files_are_refused),
         TEST(large_constants),
         TEST(the_best_variant_is_chosen),

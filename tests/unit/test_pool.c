@@ -260,8 +260,7 @@ static void threads_follow_affinity_and_environment(void **state)
     unsetenv("TILEWRIGHT_NUM_THREADS");
 }
 
-/* ---- cgroups ----------------------------------------------------------------------------------
- */
+/* ---- cgroups --------------------------------------------------------------------------------- */
 
 static char root[64];
 

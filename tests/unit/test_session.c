@@ -159,8 +159,7 @@ static void profile_counts_kernels(void **state)
     tw_model_free(model);
 }
 
-/* ---- Threads ------------------------------------------------------------------------------------
- */
+/* ---- Threads --------------------------------------------------------------------------------- */
 
 static void one_by_one(void *data, int64_t count,
                        void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx)
@@ -267,8 +266,7 @@ static void loading_at_once(void **state)
     close(shared_fd);
 }
 
-/* ---- Shapes known only when running
- * ---------------------------------------------------------------- */
+/* ---- Shapes known only when running ---------------------------------------------------------- */
 
 /* x: f32[n, 2], t: f32[n]; y: f32[2*n, 2] = x twice; positive: f32[?] = the elements of t above 0
  */
@@ -438,8 +436,7 @@ static void shapes_that_cannot_be(void **state)
     tw_model_free(model);
 }
 
-/* ---- Functions lent by the runtime
- * --------------------------------------------------------------------- */
+/* ---- Functions lent by the runtime ----------------------------------------------------------- */
 
 /* Runs code with inputs and outputs that are just pointers, one of each. */
 static void run_raw(const char *text, const void *in, void *out)

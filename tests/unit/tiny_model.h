@@ -22,12 +22,16 @@
 #define TRIPLE "x86_64-unknown-linux-gnu"
 
 /* Compiles IR text to an object in the context's memory. */
-static tw_bytes compile_ir(tw_context *ctx, const char *text)
+static tw_bytes compile_ir_for(tw_context *ctx, const char *triple, const char *text)
 {
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
     LLVMContextRef llvm = LLVMContextCreate();
     LLVMModuleRef module;
     LLVMTargetRef target;
@@ -36,13 +40,13 @@ static tw_bytes compile_ir(tw_context *ctx, const char *text)
     LLVMMemoryBufferRef source =
         LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "test.ll");
     if (LLVMParseIRInContext(llvm, source, &module, &message) ||
-        LLVMGetTargetFromTriple(TRIPLE, &target, &message)) {
+        LLVMGetTargetFromTriple(triple, &target, &message)) {
         fprintf(stderr, "%s\n", message);
         abort();
     }
-    LLVMSetTarget(module, TRIPLE);
+    LLVMSetTarget(module, triple);
     LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
-        target, TRIPLE, "", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+        target, triple, "", "", LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
     if (LLVMTargetMachineEmitToMemoryBuffer(machine, module, LLVMObjectFile, &message, &object)) {
         fprintf(stderr, "%s\n", message);
         abort();
@@ -56,6 +60,11 @@ static tw_bytes compile_ir(tw_context *ctx, const char *text)
     LLVMDisposeModule(module);
     LLVMContextDispose(llvm);
     return bytes;
+}
+
+static inline tw_bytes compile_ir(tw_context *ctx, const char *text)
+{
+    return compile_ir_for(ctx, TRIPLE, text);
 }
 
 static const char tiny_code[] =
