@@ -16,6 +16,9 @@ endif()
 # messages are bounded: no warning for it.
 add_compile_options(-Wall -Wextra -Wno-format-truncation -fvisibility=hidden
                     -ffunction-sections -fdata-sections)
+# GCC guesses at these two, and wrongly once it has inlined.
+add_compile_options($<$<C_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>
+                    $<$<COMPILE_LANG_AND_ID:C,GNU>:-Wno-clobbered>)
 add_compile_definitions(_GNU_SOURCE)
 add_link_options(-Wl,--gc-sections -Wl,--as-needed)
 
