@@ -499,6 +499,7 @@ bool tw_q_expect(tw_parser *p, const char *punctuation_or_keyword);
 bool tw_q_int(tw_parser *p, int64_t *out);
 bool tw_q_string(tw_parser *p, const char **out); /* without zero bytes */
 bool tw_q_symbol(tw_parser *p, const char **out); /* @name, without @ */
+bool tw_q_peek_symbol(tw_parser *p);
 bool tw_q_keyword(tw_parser *p, const char **out); /* an identifier */
 bool tw_q_type(tw_parser *p, tw_type *out);
 bool tw_q_attr(tw_parser *p, tw_attr *out);

@@ -230,6 +230,11 @@ bool tw_q_symbol(tw_parser *p, const char **out)
     return p->token.kind == TW_TOKEN_SYMBOL ? take_name(p, 1, out) : tw_ps_expected(p, "a @name");
 }
 
+bool tw_q_peek_symbol(tw_parser *p)
+{
+    return p->token.kind == TW_TOKEN_SYMBOL;
+}
+
 bool tw_ps_name(tw_parser *p, const char **out)
 {
     bool fits = p->token.kind == TW_TOKEN_NAME || p->token.kind == TW_TOKEN_STRING;

@@ -117,6 +117,9 @@ bool tw_core_verify(tw_context *ctx, const tw_op *op)
         return verify_module(ctx, op);
     case TW_CORE_FUNC:
         return verify_func(ctx, op);
+    case TW_CORE_RETURN:
+        return (op->region && tw_is_core(op->region->parent, TW_CORE_FUNC)) ||
+               tw_error(ctx, op->loc, "return stands in a func only");
     default:
         return true;
     }

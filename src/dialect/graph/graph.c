@@ -1,6 +1,7 @@
 /* graph.c: the tables of the graph dialect, generated from graph.def, and small builders. */
 #include "dialect/graph/graph.h"
 
+#include "dialect/graph/graph_syntax.h"
 #include "dialect/graph/graph_verify.h"
 
 #include <string.h>
@@ -10,8 +11,8 @@
 #define SPATIAL                                                                                    \
     A("strides", ARRAY, 1, "")                                                                     \
     A("dilations", ARRAY, 1, "")                                                                   \
-    A("pads_begin", ARRAY, 1, "") A("pads_end", ARRAY, 1, "")                                      \
-        A("data_layout", STRING, 0, "NC (default) or NHWC")
+    A("pads_begin", ARRAY, 1, "")                                                                  \
+    A("pads_end", ARRAY, 1, "") A("data_layout", STRING, 0, "NC (default) or NHWC")
 #define UNPACK(...) __VA_ARGS__
 #define OP(ENUM, name, operands, results, fusion, traits, attributes, summary)                     \
     static const tw_attr_spec attrs_##ENUM[] = {UNPACK attributes{NULL, 0, 0, NULL}};
@@ -37,6 +38,8 @@ enum {
                          .fusion = TW_FUSE_##fusion_class,                                         \
                          .attrs = attrs_##ENUM,                                                    \
                          .verify = tw_graph_verify,                                                \
+                         .print = tw_graph_print,                                                  \
+                         .parse = tw_graph_parse,                                                  \
                          .kind = TW_GRAPH_##ENUM},
 const tw_op_def tw_graph_ops[TW_GRAPH_COUNT] = {
 #include "dialect/graph/graph.def"

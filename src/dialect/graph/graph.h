@@ -28,10 +28,10 @@ static inline bool tw_is_graph(const tw_op *op, tw_graph_kind kind)
 }
 
 /* Builds an operation with one result; attributes as (name, value) pairs closed by NULL. */
-#define tw_graph_build(b, KIND, operands, n, type, ...)                                    \
-    tw_result(tw_build((b), &tw_graph_ops[KIND], (operands), (n), (tw_type[]){(type)}, 1,  \
-                       __VA_ARGS__),                                                        \
-              0)
+#define tw_graph_build(b, KIND, operands, n, type, ...)                                            \
+    tw_result(                                                                                     \
+        tw_build((b), &tw_graph_ops[KIND], (operands), (n), (tw_type[]){(type)}, 1, __VA_ARGS__),  \
+        0)
 
 /* A constant whose bytes live as long as the context; `name` may be NULL. */
 tw_value *tw_graph_constant(tw_builder *b, tw_type type, const void *data, size_t size,
