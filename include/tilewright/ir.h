@@ -460,13 +460,20 @@ tw_type tw_parse_type(tw_context *ctx, const char *text);
 tw_attr tw_parse_attr(tw_context *ctx, const char *text);
 
 /* For custom syntax. Printing: */
+enum { TW_MAX_EXPR_DIMS = 64 }; /* different values in an operation's index expressions */
 void tw_p_text(tw_printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void tw_p_value(tw_printer *p, const tw_value *value); /* %name */
 void tw_p_operands(tw_printer *p, const tw_op *op, unsigned first, unsigned n); /* %a, %b */
 void tw_p_type(tw_printer *p, tw_type type);
 void tw_p_attr(tw_printer *p, tw_attr attr);
-/* An expression whose dimension i prints as operand first + i of op. */
-void tw_p_expr(tw_printer *p, tw_expr e, const tw_op *op, unsigned first);
+/* An expression whose dimension i prints as values[i]. */
+void tw_p_expr(tw_printer *p, tw_expr e, tw_value *const *values);
+/* Brings maps over the operands first to first + n - 1 (NULL: no map) into the form that the parser
+ * makes of their text, which has them in this order: over `values` (room for TW_MAX_EXPR_DIMS), the
+ * operands that are used, each once, in the order in which they appear. False when there is no such
+ * form; then only the generic one can say it. */
+bool tw_p_maps(tw_printer *p, const tw_op *op, unsigned first, unsigned n, tw_attr *maps,
+               size_t n_maps, tw_value **values);
 /* ` {a = 1}` of the attributes not in `skip` (NULL-terminated); nothing when none is left. */
 void tw_p_attrs(tw_printer *p, const tw_op *op, const char *const *skip);
 /* ` attributes {a = 1}` likewise, for operations where `{` begins a region. */
@@ -519,7 +526,6 @@ bool tw_q_tail(tw_parser *p, const tw_op_def *def, tw_value *const *operands, un
 bool tw_q_generic(tw_parser *p, const tw_op_def *def, tw_op **out);
 /* An expression over %values: each value met is added to `values` if it is not there (at most
  * TW_MAX_EXPR_DIMS in all) and becomes the dimension of its position. */
-enum { TW_MAX_EXPR_DIMS = 64 };
 bool tw_q_expr(tw_parser *p, tw_value **values, unsigned *n_values, tw_expr *out);
 /* %name that will be an argument of a region: `hint` is for tw_region_add_arg. */
 typedef struct tw_q_name {

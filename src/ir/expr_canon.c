@@ -339,6 +339,20 @@ static tw_expr divide_any(tw_context *ctx, tw_expr_kind kind, tw_expr a, tw_expr
 
 enum { MAX_ARGS = 16 };
 
+/* The sign of a - b where that is a constant; false otherwise. */
+static bool constant_order(tw_context *ctx, tw_expr a, tw_expr b, int *sign)
+{
+    int64_t difference;
+    if (tw_expr_is_const(a) && tw_expr_is_const(b)) { /* whose difference may overflow */
+        *sign = (a->value > b->value) - (a->value < b->value);
+        return true;
+    }
+    if (!tw_expr_as_const(tw_expr_sub(ctx, a, b), &difference))
+        return false;
+    *sign = (difference > 0) - (difference < 0);
+    return true;
+}
+
 /* Adds the arguments of a nested minimum to the ordered list, dropping those that another one
  * beats by a constant. False when there are too many. */
 static bool add_args(tw_context *ctx, tw_expr_kind kind, tw_expr e, tw_expr *args, size_t *n)
@@ -346,10 +360,10 @@ static bool add_args(tw_context *ctx, tw_expr_kind kind, tw_expr e, tw_expr *arg
     if (e->kind == kind)
         return add_args(ctx, kind, e->lhs, args, n) && add_args(ctx, kind, e->rhs, args, n);
     for (size_t i = 0; i < *n; i++) {
-        int64_t difference;
-        if (!tw_expr_as_const(tw_expr_sub(ctx, e, args[i]), &difference))
+        int sign;
+        if (!constant_order(ctx, e, args[i], &sign))
             continue;
-        if (kind == TW_EXPR_MIN ? difference < 0 : difference > 0) {
+        if (kind == TW_EXPR_MIN ? sign < 0 : sign > 0) {
             for (size_t j = i + 1; j < *n; j++)
                 args[j - 1] = args[j];
             --*n;

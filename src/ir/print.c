@@ -122,27 +122,6 @@ void tw_p_operands(tw_printer *p, const tw_op *op, unsigned first, unsigned n)
     }
 }
 
-/* The operands that an expression's dimensions stand for. */
-typedef struct operand_names {
-    const tw_op *op;
-    unsigned first;
-} operand_names;
-
-static void print_operand_dim(tw_printer *p, unsigned index, const void *data)
-{
-    const operand_names *names = data;
-    uint64_t i = (uint64_t)names->first + index;
-    if (i < names->op->n_operands)
-        tw_p_value(p, names->op->operands[i].value);
-    else
-        tw_p_text(p, "d%u", index);
-}
-
-void tw_p_expr(tw_printer *p, tw_expr e, const tw_op *op, unsigned first)
-{
-    tw_pr_expr(p, e, print_operand_dim, &(operand_names){op, first});
-}
-
 /* ---- Operations ---- */
 
 static void new_line(tw_printer *p)

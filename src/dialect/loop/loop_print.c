@@ -4,22 +4,15 @@
 
 #include <string.h>
 
-static void print_exprs(tw_printer *p, const char *open, tw_attr map, const tw_op *op,
-                        unsigned first, const char *close)
+static void print_exprs(tw_printer *p, const char *open, tw_attr map, tw_value *const *values,
+                        const char *close)
 {
     tw_p_text(p, "%s", open);
     for (size_t i = 0; i < map->u.map.n; i++) {
         tw_p_text(p, "%s", i ? ", " : "");
-        tw_p_expr(p, map->u.map.exprs[i], op, first);
+        tw_p_expr(p, map->u.map.exprs[i], values);
     }
     tw_p_text(p, "%s", close);
-}
-
-/* A map over `dims` operands with any or (n >= 0) that many expressions. */
-static bool is_map(tw_attr map, unsigned dims, int n)
-{
-    return map->u.map.n_dims == dims && dims <= TW_MAX_EXPR_DIMS &&
-           (n < 0 || map->u.map.n == (size_t)n);
 }
 
 static bool print_kernel(tw_printer *p, const tw_op *op)
@@ -40,6 +33,7 @@ static bool print_for(tw_printer *p, const tw_op *op)
 {
     static const char *const shown[] = {"bounds", "kind", "step", NULL};
     tw_attr bounds = tw_op_attr(op, "bounds"), step = tw_op_attr(op, "step");
+    tw_value *values[TW_MAX_EXPR_DIMS];
     const char *kind = tw_op_string(op, "kind", NULL);
     const tw_region *body = &op->regions[0];
     bool known = !kind;
@@ -48,14 +42,15 @@ static bool print_for(tw_printer *p, const tw_op *op)
     bool index = body->n_args == 1 && body->args[0]->type &&
                  body->args[0]->type->kind == TW_TYPE_SCALAR &&
                  body->args[0]->type->elem == TW_INDEX;
-    if (!known || !index || !is_map(bounds, op->n_operands, 2))
+    if (!known || !index || bounds->u.map.n != 2 ||
+        !tw_p_maps(p, op, 0, op->n_operands, &bounds, 1, values))
         return false;
     tw_p_text(p, " ");
     tw_p_value(p, body->args[0]);
     tw_p_text(p, " = ");
-    tw_p_expr(p, bounds->u.map.exprs[0], op, 0);
+    tw_p_expr(p, bounds->u.map.exprs[0], values);
     tw_p_text(p, " to ");
-    tw_p_expr(p, bounds->u.map.exprs[1], op, 0);
+    tw_p_expr(p, bounds->u.map.exprs[1], values);
     if (step)
         tw_p_text(p, " step %lld", (long long)step->u.integer);
     if (kind)
@@ -76,11 +71,10 @@ static const char *iter_kind(const tw_op *op, unsigned i)
  * once. */
 static bool block_fits(const tw_op *op)
 {
-    tw_attr where = tw_op_attr(op, "where");
+    tw_attr extents = tw_op_attr(op, "extents");
     size_t n = tw_op_attr(op, "iters")->u.array.n;
-    bool good = n <= INT32_MAX && is_map(tw_op_attr(op, "extents"), 0, (int)n) &&
-                is_map(tw_op_attr(op, "bindings"), op->n_operands, (int)n) &&
-                (!where || is_map(where, op->n_operands, -1)) && op->regions[0].n_args == n &&
+    bool good = extents->u.map.n_dims == 0 && extents->u.map.n == n &&
+                tw_op_attr(op, "bindings")->u.map.n == n && op->regions[0].n_args == n &&
                 op->regions[1].n_args == n;
     for (unsigned i = 0; good && i < n; i++) {
         const tw_value *a = op->regions[0].args[i], *b = op->regions[1].args[i];
@@ -94,9 +88,10 @@ static bool block_fits(const tw_op *op)
 static bool print_block(tw_printer *p, const tw_op *op)
 {
     static const char *const shown[] = {"sym_name", "iters", "extents", "bindings", "where", NULL};
-    tw_attr where = tw_op_attr(op, "where"), extents = tw_op_attr(op, "extents");
-    tw_attr bindings = tw_op_attr(op, "bindings");
-    if (!block_fits(op))
+    tw_attr extents = tw_op_attr(op, "extents");
+    tw_attr maps[] = {tw_op_attr(op, "bindings"), tw_op_attr(op, "where")};
+    tw_value *values[TW_MAX_EXPR_DIMS];
+    if (!block_fits(op) || !tw_p_maps(p, op, 0, op->n_operands, maps, 2, values))
         return false;
     tw_p_text(p, " ");
     tw_p_string(p, tw_op_string(op, "sym_name", ""));
@@ -105,13 +100,13 @@ static bool print_block(tw_printer *p, const tw_op *op)
         tw_p_text(p, "%s", i ? ", " : "");
         tw_p_value(p, op->regions[1].args[i]);
         tw_p_text(p, ": %s ", iter_kind(op, i));
-        tw_p_expr(p, extents->u.map.exprs[i], op, op->n_operands);
+        tw_p_expr(p, extents->u.map.exprs[i], NULL);
         tw_p_text(p, " = ");
-        tw_p_expr(p, bindings->u.map.exprs[i], op, 0);
+        tw_p_expr(p, maps[0]->u.map.exprs[i], values);
     }
     tw_p_text(p, ")");
-    if (where)
-        print_exprs(p, " where (", where, op, 0, ")");
+    if (maps[1])
+        print_exprs(p, " where (", maps[1], values, ")");
     tw_p_attributes(p, op, shown);
     tw_p_text(p, " ");
     tw_p_double_region(p, "init", &op->regions[0], &op->regions[1]);
@@ -121,10 +116,12 @@ static bool print_block(tw_printer *p, const tw_op *op)
 static bool print_if(tw_printer *p, const tw_op *op)
 {
     static const char *const shown[] = {"where", NULL};
-    if (!is_map(tw_op_attr(op, "where"), op->n_operands, -1) || op->regions[0].n_args ||
-        op->regions[1].n_args)
+    tw_attr where = tw_op_attr(op, "where");
+    tw_value *values[TW_MAX_EXPR_DIMS];
+    if (op->regions[0].n_args || op->regions[1].n_args ||
+        !tw_p_maps(p, op, 0, op->n_operands, &where, 1, values))
         return false;
-    print_exprs(p, " (", tw_op_attr(op, "where"), op, 0, ")");
+    print_exprs(p, " (", where, values, ")");
     tw_p_attributes(p, op, shown);
     tw_p_text(p, " ");
     tw_p_region(p, &op->regions[0]);
@@ -139,8 +136,11 @@ static bool print_access(tw_printer *p, const tw_op *op)
 {
     static const char *const shown[] = {"index", "where", NULL};
     tw_loop_access a;
+    tw_value *values[TW_MAX_EXPR_DIMS];
     tw_loop_get_access(op, &a);
-    if (!is_map(a.index, a.n_index, -1) || (a.where && !is_map(a.where, a.n_index, -1)))
+    tw_attr maps[] = {a.index, a.where};
+    if (op->n_operands < a.first_index + (a.other != NULL) ||
+        !tw_p_maps(p, op, a.first_index, a.n_index, maps, 2, values))
         return false;
     tw_p_text(p, " ");
     if (a.value) {
@@ -148,9 +148,9 @@ static bool print_access(tw_printer *p, const tw_op *op)
         tw_p_text(p, ", ");
     }
     tw_p_value(p, a.buffer);
-    print_exprs(p, "[", a.index, op, a.first_index, "]");
+    print_exprs(p, "[", maps[0], values, "]");
     if (a.where)
-        print_exprs(p, " where (", a.where, op, a.first_index, ")");
+        print_exprs(p, " where (", maps[1], values, ")");
     if (a.other) {
         tw_p_text(p, " else ");
         tw_p_value(p, a.other);
@@ -163,10 +163,11 @@ static bool print_index(tw_printer *p, const tw_op *op)
 {
     static const char *const shown[] = {"expr", NULL};
     tw_attr map = tw_op_attr(op, "expr");
-    if (!is_map(map, op->n_operands, 1))
+    tw_value *values[TW_MAX_EXPR_DIMS];
+    if (map->u.map.n != 1 || !tw_p_maps(p, op, 0, op->n_operands, &map, 1, values))
         return false;
     tw_p_text(p, " ");
-    tw_p_expr(p, map->u.map.exprs[0], op, 0);
+    tw_p_expr(p, map->u.map.exprs[0], values);
     tw_p_tail(p, op, shown);
     return true;
 }
