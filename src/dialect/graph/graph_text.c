@@ -21,6 +21,18 @@ static bool print_constant(tw_printer *p, const tw_op *op)
     return true;
 }
 
+/* Behind the attributes of the generic form, which is read as well. */
+static bool parse_generic_constant(tw_parser *p, const tw_op_def *def, tw_attr attrs, tw_op **out)
+{
+    tw_type *types;
+    unsigned n;
+    if (!tw_q_expect(p, ":") || !tw_q_types(p, &types, &n))
+        return false;
+    *out = tw_op_create(tw_q_context(p), def, NULL, NULL, 0, types, n, attrs->u.dict.items,
+                        (unsigned)attrs->u.dict.n, 0);
+    return true;
+}
+
 static bool parse_constant(tw_parser *p, const tw_op_def *def, tw_op **out)
 {
     tw_context *ctx = tw_q_context(p);
@@ -30,6 +42,8 @@ static bool parse_constant(tw_parser *p, const tw_op_def *def, tw_op **out)
         return false;
     if (tw_q_peek(p, "{") && !tw_q_attr(p, &more))
         return false;
+    if (more && !name && tw_q_peek(p, ":"))
+        return parse_generic_constant(p, def, more, out);
     if (!tw_q_peek(p, "dense"))
         return tw_q_error(p, "expected the data of the constant: dense<...> : tensor<...>");
     if (!tw_q_attr(p, &value))
