@@ -69,9 +69,10 @@ static bool print_group(tw_printer *p, const tw_op *op)
     for (unsigned i = 0; i < op->n_operands; i++)
         if (!tw_operand(op, i) || tw_operand(op, i)->type != body->args[i]->type)
             return false;
-    tw_p_text(p, " ");
-    if (name)
+    if (name) {
+        tw_p_text(p, " ");
         tw_p_symbol(p, name);
+    }
     tw_p_text(p, "(");
     for (unsigned i = 0; i < op->n_operands; i++) {
         tw_p_text(p, "%s", i ? ", " : "");
