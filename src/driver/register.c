@@ -3,11 +3,13 @@
 
 #include "dialect/register.h"
 #include "lower/flat.h"
+#include "lower/to_loops.h"
 #include "transform/transform.h"
 
 static const tw_pass *const passes[] = {
-    &tw_pass_lower_blocks,     &tw_pass_vectorize_loops, &tw_pass_unroll_loops,
-    &tw_pass_specialize_loops, &tw_pass_simplify_loops,  &tw_pass_place_allocs,
+    &tw_pass_lower_to_loops, &tw_pass_lower_blocks,     &tw_pass_vectorize_loops,
+    &tw_pass_unroll_loops,   &tw_pass_specialize_loops, &tw_pass_simplify_loops,
+    &tw_pass_place_allocs,
 };
 
 bool tw_register_all(tw_context *ctx)

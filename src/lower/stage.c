@@ -144,8 +144,11 @@ static void renumber(const tw_stage *s, used_dims *used, tw_expr *exprs, unsigne
         exprs[i] = tw_expr_substitute(s->l->ctx, exprs[i], used->renumbered, s->n_dims);
 }
 
+/* Axes stay what they are even where they have one value only: schedules look for them. */
 static tw_expr simplify(const tw_stage *s, tw_expr e)
 {
+    if (e->kind == TW_EXPR_DIM)
+        return e;
     return tw_expr_simplify(s->l->ctx, e, s->ranges, s->n_dims);
 }
 

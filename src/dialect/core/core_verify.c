@@ -51,8 +51,11 @@ static bool verify_func(tw_context *ctx, const tw_op *op)
     if (type->kind != TW_TYPE_FUNC)
         return tw_error(ctx, op->loc, "'type' of func is a function type, not %s",
                         tw_print_type(ctx, type));
-    if (!verify_names(ctx, op, "input_names", type->n_inputs) ||
-        !verify_names(ctx, op, "output_names", type->n_results))
+    int64_t outputs = tw_op_int(op, "outputs", 0);
+    if (outputs < 0 || outputs > type->n_inputs)
+        return tw_error(ctx, op->loc, "'outputs' of func is at most the number of its arguments");
+    if (!verify_names(ctx, op, "input_names", type->n_inputs - (unsigned)outputs) ||
+        !verify_names(ctx, op, "output_names", type->n_results + (unsigned)outputs))
         return false;
     if (!body->first)
         return !body->n_args ||
@@ -65,19 +68,38 @@ static bool verify_func(tw_context *ctx, const tw_op *op)
 
 /* ---- module ---- */
 
-static bool verify_call(tw_context *ctx, const tw_op *call, const tw_op *callee)
+/* What is called without being a func (a kernel) takes the arguments of its region and has no
+ * results. */
+static bool fits_region(const tw_op *call, const tw_region *region)
 {
-    const char *name = tw_op_string(call, "callee", "");
-    if (!callee)
-        return tw_error(ctx, call->loc, "there is no function @%s in the module", name);
-    tw_type type = tw_core_func_type(callee);
+    bool good = call->n_operands == region->n_args && !call->n_results;
+    for (unsigned i = 0; good && i < call->n_operands; i++)
+        good = tw_operand(call, i)->type == region->args[i]->type;
+    return good;
+}
+
+static bool fits_function(const tw_op *call, tw_type type)
+{
     bool good = call->n_operands == type->n_inputs && call->n_results == type->n_results;
     for (unsigned i = 0; good && i < call->n_operands; i++)
         good = tw_operand(call, i)->type == type->inputs[i];
     for (unsigned i = 0; good && i < call->n_results; i++)
         good = call->results[i].type == type->results[i];
-    return good || tw_error(ctx, call->loc, "the call does not fit @%s, which is %s", name,
-                            tw_print_type(ctx, type));
+    return good;
+}
+
+static bool verify_call(tw_context *ctx, const tw_op *call, const tw_op *callee)
+{
+    const char *name = tw_op_string(call, "callee", "");
+    if (!callee)
+        return tw_error(ctx, call->loc, "there is no function @%s in the module", name);
+    if (!tw_is_core(callee, TW_CORE_FUNC))
+        return fits_region(call, &callee->regions[0]) ||
+               tw_error(ctx, call->loc, "the call does not fit the arguments of @%s", name);
+    tw_type type = tw_core_func_type(callee);
+    return fits_function(call, type) ||
+           tw_error(ctx, call->loc, "the call does not fit @%s, which is %s", name,
+                    tw_print_type(ctx, type));
 }
 
 typedef struct call_checker {
@@ -102,7 +124,7 @@ static bool verify_module(tw_context *ctx, const tw_op *op)
 {
     call_checker c = {ctx, op, tw_map_make(tw_context_arena(ctx)), true};
     for (tw_op *inner = op->regions[0].first; inner; inner = inner->next)
-        if (tw_is_core(inner, TW_CORE_FUNC))
+        if ((inner->def->traits & TW_TRAIT_SYMBOL) && inner->n_regions)
             tw_map_put_str(&c.functions, tw_op_string(inner, "sym_name", ""), inner);
     tw_walk((tw_op *)op, check_call, &c);
     if (op->regions[0].n_args)

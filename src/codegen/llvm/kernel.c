@@ -1,0 +1,159 @@
+/* kernel.c: a loop.kernel as a function, and what all functions have: a prologue that makes stack
+ * slots and takes memory, and one exit that gives it back and returns the status. */
+#include "codegen/llvm/cg.h"
+
+#include "tilewright/model.h"
+
+#include <string.h>
+
+/* ---- Functions ---- */
+
+LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type)
+{
+    LLVMValueRef at = tw_cg_offset(cg, cg->fn->host, tw_cg_i64(cg, (int64_t)offset));
+    return LLVMBuildLoad2(cg->b, type, at, "");
+}
+
+void tw_cg_func_begin(tw_cg *cg, tw_cg_func *fn)
+{
+    cg->fn = fn;
+    fn->values = tw_map_make(cg->arena);
+    fn->symbol_atoms = tw_map_make(cg->arena);
+    fn->entry = LLVMAppendBasicBlockInContext(cg->llvm, fn->value, "entry");
+    fn->body = LLVMAppendBasicBlockInContext(cg->llvm, fn->value, "body");
+    fn->exit = LLVMAppendBasicBlockInContext(cg->llvm, fn->value, "exit");
+    fn->allocated = fn->entry;
+    LLVMPositionBuilderAtEnd(cg->b, fn->entry);
+    fn->status = LLVMBuildAlloca(cg->b, cg->i32, "status");
+    LLVMBuildStore(cg->b, tw_cg_int(cg->i32, 0), fn->status);
+    LLVMBuildBr(cg->b, fn->body);
+    LLVMPositionBuilderAtEnd(cg->b, fn->body);
+}
+
+static void free_heap(tw_cg *cg)
+{
+    tw_cg_func *fn = cg->fn;
+    LLVMTypeRef args[] = {cg->ptr, cg->ptr};
+    LLVMTypeRef signature = LLVMFunctionType(cg->void_t, args, 2, false);
+    for (size_t i = fn->heap.len; i > 0; i--) {
+        LLVMValueRef memory = LLVMBuildLoad2(cg->b, cg->ptr, fn->heap.data[i - 1], "");
+        LLVMValueRef release = tw_cg_host_field(cg, offsetof(tw_abi_host, free), cg->ptr);
+        LLVMBuildCall2(cg->b, signature, release, (LLVMValueRef[]){fn->host, memory}, 2, "");
+    }
+}
+
+void tw_cg_func_end(tw_cg *cg)
+{
+    tw_cg_func *fn = cg->fn;
+    LLVMBuildBr(cg->b, fn->exit);
+    LLVMMoveBasicBlockAfter(fn->exit, LLVMGetLastBasicBlock(fn->value));
+    LLVMPositionBuilderAtEnd(cg->b, fn->exit);
+    free_heap(cg);
+    LLVMValueRef status = LLVMBuildLoad2(cg->b, cg->i32, fn->status, "");
+    if (!fn->status_out) {
+        LLVMBuildRet(cg->b, status);
+        return;
+    }
+    LLVMValueRef failed = LLVMBuildICmp(cg->b, LLVMIntNE, status, tw_cg_int(cg->i32, 0), "");
+    LLVMBasicBlockRef after = tw_cg_if(cg, failed);
+    LLVMValueRef store = LLVMBuildStore(cg->b, status, fn->status_out);
+    LLVMSetOrdering(store, LLVMAtomicOrderingMonotonic); /* several threads may fail at once */
+    LLVMSetAlignment(store, 4);
+    tw_cg_endif(cg, after);
+    LLVMBuildRetVoid(cg->b);
+}
+
+void tw_cg_return_if(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status)
+{
+    LLVMBasicBlockRef leave = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "leave");
+    LLVMBasicBlockRef stay = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "stay");
+    LLVMBuildCondBr(cg->b, condition, leave, stay);
+    LLVMPositionBuilderAtEnd(cg->b, leave);
+    LLVMBuildStore(cg->b, status, cg->fn->status);
+    LLVMBuildBr(cg->b, cg->fn->exit);
+    LLVMPositionBuilderAtEnd(cg->b, stay);
+}
+
+void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message)
+{
+    LLVMBasicBlockRef leave = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "leave");
+    LLVMBasicBlockRef stay = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "stay");
+    LLVMBuildCondBr(cg->b, condition, leave, stay);
+    LLVMPositionBuilderAtEnd(cg->b, leave);
+    LLVMTypeRef args[] = {cg->ptr, cg->i32, cg->ptr};
+    LLVMTypeRef signature = LLVMFunctionType(cg->i32, args, 3, false);
+    LLVMValueRef error = tw_cg_host_field(cg, offsetof(tw_abi_host, error), cg->ptr);
+    LLVMValueRef values[] = {cg->fn->host, tw_cg_int(cg->i32, TW_CG_FAILED),
+                             LLVMBuildGlobalStringPtr(cg->b, message, "")};
+    LLVMBuildStore(cg->b, LLVMBuildCall2(cg->b, signature, error, values, 3, ""), cg->fn->status);
+    LLVMBuildBr(cg->b, cg->fn->exit);
+    LLVMPositionBuilderAtEnd(cg->b, stay);
+}
+
+/* ---- Kernels ---- */
+
+/* Arguments before the kernel's own: host, arena, symbols. */
+enum { HIDDEN = 3 };
+
+LLVMTypeRef tw_cg_kernel_type(tw_cg *cg, const tw_op *kernel)
+{
+    const tw_region *body = &kernel->regions[0];
+    LLVMTypeRef *args = TW_NEW_ARRAY(cg->arena, LLVMTypeRef, body->n_args + HIDDEN);
+    for (unsigned i = 0; i < HIDDEN; i++)
+        args[i] = cg->ptr;
+    for (unsigned i = 0; i < body->n_args; i++)
+        args[HIDDEN + i] = tw_cg_type(cg, body->args[i]->type);
+    return LLVMFunctionType(cg->i32, args, body->n_args + HIDDEN, false);
+}
+
+const char *tw_cg_symbol(tw_cg *cg, const char *name)
+{
+    const char *suffix = cg->options->suffix;
+    return suffix && *suffix ? tw_arena_printf(cg->arena, "%s%s", name, suffix) : name;
+}
+
+LLVMValueRef tw_cg_kernel_declare(tw_cg *cg, const tw_op *kernel)
+{
+    const char *name = tw_cg_symbol(cg, tw_op_string(kernel, "sym_name", ""));
+    LLVMValueRef f = LLVMGetNamedFunction(cg->module, name);
+    if (f)
+        return f;
+    f = LLVMAddFunction(cg->module, name, tw_cg_kernel_type(cg, kernel));
+    LLVMSetVisibility(f, LLVMHiddenVisibility);
+    tw_cg_function_attributes(cg, f);
+    return f;
+}
+
+void tw_cg_buffer_attributes(tw_cg *cg, LLVMValueRef f, unsigned at, const tw_cg_buffer *buffer)
+{
+    LLVMAttributeIndex i = at + 1;
+    if (!buffer->aliased)
+        tw_cg_attribute(cg, f, i, "noalias", 0);
+    if (!buffer->written)
+        tw_cg_attribute(cg, f, i, "readonly", 0);
+    tw_cg_attribute(cg, f, i, "nocapture", 0);
+    tw_cg_attribute(cg, f, i, "align", buffer->align);
+}
+
+void tw_cg_kernel(tw_cg *cg, tw_op *kernel)
+{
+    tw_region *body = &kernel->regions[0];
+    const tw_cg_buffer *args = tw_map_get_ptr(&cg->program->args, kernel);
+    LLVMValueRef f = tw_cg_kernel_declare(cg, kernel);
+    tw_cg_func fn = {.value = f,
+                     .host = LLVMGetParam(f, 0),
+                     .arena = LLVMGetParam(f, 1),
+                     .symbols = LLVMGetParam(f, 2)};
+    tw_cg_func_begin(cg, &fn);
+    for (unsigned i = 0; i < body->n_args; i++) {
+        tw_value *arg = body->args[i];
+        LLVMValueRef param = LLVMGetParam(f, i + HIDDEN);
+        if (arg->name)
+            LLVMSetValueName2(param, arg->name, strlen(arg->name));
+        if (arg->type->kind == TW_TYPE_BUFFER)
+            tw_cg_buffer_attributes(cg, f, i + HIDDEN, &args[i]);
+        tw_cg_set_value(cg, arg, (tw_cg_value){.value = param, .buffer = args[i]});
+    }
+    tw_cg_region(cg, body);
+    tw_cg_func_end(cg);
+}
