@@ -11,7 +11,11 @@
 #include <string.h>
 #include <zip.h>
 
-enum { MAGIC_SIZE = 6, MAX_HEADER = 1 << 16 };
+enum {
+    MAGIC_SIZE = 6,
+    MAX_HEADER = 1 << 16,
+    MAX_RATIO = 1032, /* of deflate: 258 bytes from 2 bits */
+};
 static const char magic[MAGIC_SIZE] = {(char)0x93, 'N', 'U', 'M', 'P', 'Y'};
 
 static const struct {
@@ -94,10 +98,11 @@ static bool parse_descr(const source *s, const char *at, header *h)
 {
     if (!at || *at != '\'')
         return bad(s, "its element type is not a plain one");
-    char order = at[1], kind = at[2];
-    unsigned bytes = (unsigned)strtoul(at + 3, NULL, 10);
+    char order = at[1], kind = order ? at[2] : '\0';
+    char *end;
+    unsigned long bytes = kind ? strtoul(at + 3, &end, 10) : 0;
     for (int i = 0; i < N_TYPES; i++)
-        if (kind == types[i].kind && bytes == types[i].bytes) {
+        if (kind == types[i].kind && bytes == types[i].bytes && *end == '\'') {
             h->elem = types[i].elem;
             h->swapped = order == '>' && bytes > 1;
             return true;
@@ -162,6 +167,13 @@ static void swap_bytes(void *data, size_t size, unsigned width)
         }
 }
 
+/* Any byte but 0 is true. */
+static void normalise_bools(uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        data[i] = data[i] != 0;
+}
+
 /* Column-major to row-major, walking the result in order. */
 static void *reorder(tw_context *ctx, const tw_array *a, unsigned width)
 {
@@ -195,6 +207,8 @@ static bool read_array(source *s, tw_array *out)
         return false;
     if (h.swapped)
         swap_bytes(out->data, out->size, width);
+    if (h.elem == TW_BOOL)
+        normalise_bools(out->data, out->size);
     if (h.fortran && h.rank > 1)
         out->data = reorder(s->ctx, out, width);
     return true;
@@ -218,13 +232,16 @@ static bool read_member(tw_context *ctx, zip_t *archive, const char *path, zip_u
 {
     zip_stat_t stat;
     zip_stat_init(&stat);
-    if (zip_stat_index(archive, i, 0, &stat) || !(stat.valid & ZIP_STAT_SIZE) || !stat.name)
+    const zip_uint64_t needed = ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_NAME;
+    if (zip_stat_index(archive, i, 0, &stat) || (stat.valid & needed) != needed)
         return tw_error(ctx, NULL, "%s: member %llu cannot be read", path, (unsigned long long)i);
     size_t len = strlen(stat.name);
     if (len > 4 && !strcmp(stat.name + len - 4, ".npy"))
         len -= 4;
     source s = {
         .ctx = ctx, .path = path, .member = tw_intern(ctx, stat.name, len), .left = stat.size};
+    if (stat.size / MAX_RATIO > stat.comp_size)
+        return bad(&s, "it cannot be as large as the archive says");
     s.zipped = zip_fopen_index(archive, i, 0);
     if (!s.zipped)
         return bad(&s, zip_strerror(archive));

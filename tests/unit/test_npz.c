@@ -102,6 +102,12 @@ static void malformed_files_are_errors(void **state)
         "{'descr': '<f4', 'fortran_order': False, }",
         "{'shape': (1,)}",
         "",
+        "{'descr': '<f4x', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<f4294967300', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '",
+        "{'descr': '<",
+        "{'descr': '<f",
+        "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }",
         "{'descr': '<f4', 'shape': (1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }",
     };
     tw_array a;
@@ -118,12 +124,61 @@ static void malformed_files_are_errors(void **state)
     tw_context_destroy(ctx);
 }
 
+static void bools_are_0_or_1(void **state)
+{
+    (void)state;
+    tw_context *ctx = tw_context_create(0);
+    tw_array a;
+    assert_true(read_made(ctx, "{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }",
+                          "\x00\x01\x02\xff", 4, &a));
+    assert_memory_equal(a.data, "\x00\x01\x01\x01", 4);
+    tw_context_destroy(ctx);
+}
+
+/* Each byte of an archive changed, and the archive cut short: an error or the data, no crash. */
+static void damaged_archives(void **state)
+{
+    (void)state;
+    tw_context *ctx = tw_context_create(0);
+    const float f[4] = {1, 2, 3, 4};
+    const tw_array arrays[] = {{"a", TW_F32, 1, {4}, (void *)f, sizeof f},
+                               {"b", TW_F32, 2, {2, 2}, (void *)f, sizeof f}};
+    const char *path = temporary(".npz");
+    assert_true(tw_npz_write(ctx, path, arrays, 2));
+    static char bytes[4096];
+    FILE *file = fopen(path, "rb");
+    size_t size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    assert_in_range(size, 100, sizeof bytes - 1);
+    tw_context_destroy(ctx);
+    for (size_t i = 0; i < 2 * size; i++) {
+        bool cut = i >= size;
+        if (!cut)
+            bytes[i] ^= (char)0xff;
+        file = fopen(path, "wb");
+        fwrite(bytes, 1, cut ? i - size : size, file);
+        fclose(file);
+        if (!cut)
+            bytes[i] ^= (char)0xff;
+        ctx = tw_context_create(64 << 20);
+        jmp_buf exhausted;
+        tw_context_guard(ctx, &exhausted);
+        assert_int_equal(setjmp(exhausted), 0); /* sizes in the archive are not believed */
+        tw_arrays back;
+        bool fine = tw_npz_read(ctx, path, &back);
+        assert_int_equal(fine, tw_error_count(ctx) == 0);
+        assert_false(cut && fine);
+        tw_context_destroy(ctx);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_come_back),
-        cmocka_unit_test(orders_are_converted),
-        cmocka_unit_test(malformed_files_are_errors),
+        cmocka_unit_test(arrays_come_back),           cmocka_unit_test(orders_are_converted),
+        cmocka_unit_test(malformed_files_are_errors), cmocka_unit_test(bools_are_0_or_1),
+        cmocka_unit_test(damaged_archives),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
