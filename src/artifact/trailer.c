@@ -46,20 +46,20 @@ void tw_trailer_seal(tw_trailer *trailer)
     trailer->trailer_hash = own_hash(trailer);
 }
 
-const char *tw_trailer_check(const tw_trailer *t, uint64_t file_size)
+const char *tw_trailer_check(const tw_trailer *t)
 {
     if (t->magic != TW_TRAILER_MAGIC)
-        return "it does not end as a compiled model does: no such file, or truncated";
-    if (t->version != TW_TRAILER_VERSION)
-        return "its format has another version than this runtime's";
+        return "it does not end as a compiled model does: truncated, or something else";
     if (t->trailer_hash != own_hash(t))
         return "its trailer is damaged";
-    tw_trailer expected;
-    if (t->file_size != file_size ||
-        !tw_trailer_layout(&expected, t->code_size, t->constants_size) ||
-        expected.constants_offset != t->constants_offset ||
-        expected.index_offset != t->index_offset || expected.n_chunks != t->n_chunks ||
-        expected.file_size != file_size)
-        return "its size is not what its trailer says: truncated, or bytes were added";
     return NULL;
+}
+
+bool tw_trailer_fits(const tw_trailer *t, uint64_t file_size)
+{
+    tw_trailer expected;
+    return tw_trailer_layout(&expected, t->code_size, t->constants_size) &&
+           expected.constants_offset == t->constants_offset &&
+           expected.index_offset == t->index_offset && expected.n_chunks == t->n_chunks &&
+           expected.file_size == t->file_size && t->file_size == file_size;
 }

@@ -46,9 +46,12 @@ bool tw_trailer_layout(tw_trailer *trailer, uint64_t code_size, uint64_t constan
 /* Sets trailer_hash; everything else is there. */
 void tw_trailer_seal(tw_trailer *trailer);
 
-/* Whether a trailer read from the end of a file of file_size bytes holds together. Returns NULL,
- * or what is wrong with it. */
-const char *tw_trailer_check(const tw_trailer *trailer, uint64_t file_size);
+/* Whether a trailer read from the end of a file is one, and undamaged: NULL, or what is wrong. Its
+ * version may be any. */
+const char *tw_trailer_check(const tw_trailer *trailer);
+
+/* Whether sizes and offsets of a trailer of this version fit together, and a file of that size. */
+bool tw_trailer_fits(const tw_trailer *trailer, uint64_t file_size);
 
 /* The hash of the format: XXH3, 64 bits, no seed. */
 uint64_t tw_checksum(const void *bytes, size_t size);

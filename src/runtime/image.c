@@ -53,9 +53,15 @@ static tw_status check_file(const tw_image *image, const char *name)
     const tw_trailer *t = &image->trailer;
     if (memcmp(image->bytes, ELFMAG, SELFMAG))
         return corrupt(name, "it is no ELF file");
-    const char *wrong = tw_trailer_check(t, image->size);
+    const char *wrong = tw_trailer_check(t);
     if (wrong)
         return corrupt(name, wrong);
+    if (t->version != TW_TRAILER_VERSION)
+        return tw_fail(TW_STATUS_UNSUPPORTED,
+                       "%s has version %u of the file format; this runtime reads version %d", name,
+                       t->version, TW_TRAILER_VERSION);
+    if (!tw_trailer_fits(t, image->size))
+        return corrupt(name, "its size is not what its trailer says");
     uint64_t constants_end = t->constants_offset + t->constants_size;
     if (tw_checksum(image->bytes, t->constants_offset) != t->code_hash)
         return corrupt(name, "its code is damaged");
