@@ -70,17 +70,17 @@ typedef struct tw_load_options {
 
 /* Loads a file. `options` may be NULL. The file must not change while the model is loaded:
  * replace a model by renaming a new file over it. */
-tw_status tw_model_load(const char *path, const tw_load_options *options, tw_model **model);
+tw_status tw_model_load(const char *path, const tw_load_options *options, tw_model **out);
 /* The same from an open file, which may be nameless (memfd, O_TMPFILE). The descriptor is
  * duplicated, its position neither used nor changed. `name` is for messages, may be NULL. */
 tw_status tw_model_load_fd(int fd, const char *name, const tw_load_options *options,
-                           tw_model **model);
+                           tw_model **out);
 /* The same from memory, which is copied. */
 tw_status tw_model_load_memory(const void *bytes, size_t size, const tw_load_options *options,
-                               tw_model **model);
+                               tw_model **out);
 /* A model that is linked into the program (object form): `descriptor` is the PREFIX_model of the
  * generated header. Nothing is checked but versions. */
-tw_status tw_model_load_linked(const void *descriptor, tw_model **model);
+tw_status tw_model_load_linked(const void *descriptor, tw_model **out);
 
 /* Lets go of the model; sessions that exist keep it alive until they are destroyed. NULL is fine.
  */
@@ -150,7 +150,7 @@ const char *tw_host_cpu(void);
  * the caller, 0: tw_default_threads(). It has fewer when the system gives no more. Sessions that
  * name no pool share one that lives while models do. In the child of a fork, pools of the parent
  * have no workers: all runs on the caller. */
-tw_status tw_pool_create(unsigned threads, tw_pool **pool);
+tw_status tw_pool_create(unsigned threads, tw_pool **out);
 /* No session uses it any more. NULL is fine. */
 void tw_pool_destroy(tw_pool *pool);
 unsigned tw_pool_threads(const tw_pool *pool);
@@ -177,8 +177,7 @@ typedef struct tw_session_options {
 } tw_session_options;
 
 /* What one run needs: arena, pointers. Keeps the model alive. `options` may be NULL. */
-tw_status tw_session_create(tw_model *model, const tw_session_options *options,
-                            tw_session **session);
+tw_status tw_session_create(tw_model *model, const tw_session_options *options, tw_session **out);
 void tw_session_destroy(tw_session *session); /* NULL is fine */
 
 /* Where input i lies: `size` bytes, row-major, aligned to the element size, read during runs, not

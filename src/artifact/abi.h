@@ -24,7 +24,6 @@
     X(memmove, "pppz")                                                                             \
     X(memset, "ppiz")                                                                              \
     X(memcmp, "ippz")                                                                              \
-    X(bcmp, "ippz")                                                                                \
     X(strlen, "zp")                                                                                \
     X(strcmp, "ipp")                                                                               \
     X(sincos, "vdpp")                                                                              \
@@ -73,8 +72,10 @@
     TW_MATH_2(X, pow)                                                                              \
     TW_MATH_2(X, remainder)
 
-/* What compilers call where the CPU lacks an instruction: conversions of 16-bit floats. */
+/* What compilers call on their own: conversions of 16-bit floats where the CPU has none, and memcmp
+ * when only equality matters. */
 #define TW_HELPER_IMPORTS(X)                                                                       \
+    X(bcmp, "ippz")                                                                                \
     X(__extendhfsf2, "fh")                                                                         \
     X(__truncsfhf2, "hf")                                                                          \
     X(__truncdfhf2, "hd")                                                                          \

@@ -62,13 +62,13 @@ typedef struct feature {
     uint8_t level, subleaf, reg, bit, state;
 } feature;
 
-static const feature features[] = {
+static const feature known[] = {
 #define ROW(name, level, leaf, subleaf, reg, bit, state)                                           \
     {name, leaf, level, subleaf, reg, bit, state},
     FEATURES(ROW)
 #undef ROW
 };
-enum { N_FEATURES = sizeof features / sizeof features[0] };
+enum { N_FEATURES = sizeof known / sizeof known[0] };
 _Static_assert(N_FEATURES <= 64 * TW_ABI_CPU_WORDS, "feature set too small");
 
 static const char *const level_names[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
@@ -93,7 +93,7 @@ tw_cpu_features tw_cpu_detect(void)
     tw_cpu_features found = {{0}};
     int state = saved_state();
     for (unsigned i = 0; i < N_FEATURES; i++) {
-        const feature *f = &features[i];
+        const feature *f = &known[i];
         uint32_t regs[4] = {0};
         if (f->state <= state &&
             __get_cpuid_count(f->leaf, f->subleaf, &regs[EAX], &regs[EBX], &regs[ECX],
@@ -114,7 +114,7 @@ static tw_cpu_features level_features(unsigned level)
 {
     tw_cpu_features set = {{0}};
     for (unsigned i = 0; i < N_FEATURES; i++)
-        if (features[i].level && features[i].level <= level)
+        if (known[i].level && known[i].level <= level)
             tw_cpu_set(&set, i);
     return set;
 }
@@ -139,8 +139,7 @@ bool tw_cpu_parse(const char *level, const char *text, tw_cpu_features *out, con
         const char *name = at + (*at == '+');
         size_t len = strcspn(name, ",");
         unsigned i = 0;
-        while (i < N_FEATURES &&
-               (strlen(features[i].name) != len || memcmp(features[i].name, name, len)))
+        while (i < N_FEATURES && (strlen(known[i].name) != len || memcmp(known[i].name, name, len)))
             i++;
         *unknown = name;
         if (i == N_FEATURES)
@@ -151,12 +150,12 @@ bool tw_cpu_parse(const char *level, const char *text, tw_cpu_features *out, con
     return true;
 }
 
-const char *tw_cpu_best_level(const tw_cpu_features *have)
+const char *tw_cpu_best_level(const tw_cpu_features *features)
 {
     unsigned level = N_LEVELS;
     while (level > 1) {
         tw_cpu_features need = level_features(level);
-        if (tw_cpu_has(have, &need))
+        if (tw_cpu_has(features, &need))
             break;
         level--;
     }
@@ -171,21 +170,21 @@ bool tw_cpu_has(const tw_cpu_features *have, const tw_cpu_features *need)
     return true;
 }
 
-void tw_cpu_add(tw_cpu_features *set, const tw_cpu_features *more)
+void tw_cpu_add(tw_cpu_features *features, const tw_cpu_features *more)
 {
     for (int i = 0; i < TW_ABI_CPU_WORDS; i++)
-        set->words[i] |= more->words[i];
+        features->words[i] |= more->words[i];
 }
 
 const char *tw_cpu_feature_name(unsigned i)
 {
-    return i < N_FEATURES ? features[i].name : NULL;
+    return i < N_FEATURES ? known[i].name : NULL;
 }
 
 int tw_cpu_feature_find(const char *name)
 {
     for (int i = 0; i < N_FEATURES; i++)
-        if (strcmp(name, features[i].name) == 0)
+        if (strcmp(name, known[i].name) == 0)
             return i;
     return -1;
 }
@@ -194,6 +193,6 @@ const char *tw_cpu_missing(const tw_cpu_features *have, const tw_cpu_features *n
 {
     for (unsigned i = 0; i < 64 * TW_ABI_CPU_WORDS; i++)
         if (tw_cpu_test(need, i) && !tw_cpu_test(have, i))
-            return i < N_FEATURES ? features[i].name : "a feature unknown to this runtime";
+            return i < N_FEATURES ? known[i].name : "a feature unknown to this runtime";
     return NULL;
 }

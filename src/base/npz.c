@@ -99,10 +99,10 @@ static bool parse_descr(const source *s, const char *at, header *h)
     if (!at || *at != '\'')
         return bad(s, "its element type is not a plain one");
     char order = at[1], kind = order ? at[2] : '\0';
-    char *end;
+    char *end = NULL;
     unsigned long bytes = kind ? strtoul(at + 3, &end, 10) : 0;
     for (int i = 0; i < N_TYPES; i++)
-        if (kind == types[i].kind && bytes == types[i].bytes && *end == '\'') {
+        if (kind == types[i].kind && bytes == types[i].bytes && end && *end == '\'') {
             h->elem = types[i].elem;
             h->swapped = order == '>' && bytes > 1;
             return true;
@@ -136,7 +136,7 @@ static bool parse_dims(const source *s, const char *at, header *h)
 
 static bool read_header(source *s, header *h)
 {
-    unsigned char start[MAGIC_SIZE + 2], length[4] = {0};
+    unsigned char start[MAGIC_SIZE + 2] = {0}, length[4] = {0};
     if (!read_bytes(s, start, sizeof start))
         return false;
     if (memcmp(start, magic, MAGIC_SIZE) || start[6] < 1 || start[6] > 3)
@@ -184,8 +184,11 @@ static void *reorder(tw_context *ctx, const tw_array *a, unsigned width)
         for (unsigned i = a->rank; i-- > 0;)
             from = from * a->dims[i] + index[i];
         memcpy(to + at, (const char *)a->data + (size_t)from * width, width);
-        for (unsigned i = a->rank; i-- > 0 && ++index[i] == a->dims[i];)
+        for (unsigned i = a->rank; i-- > 0;) {
+            if (++index[i] < a->dims[i])
+                break;
             index[i] = 0;
+        }
     }
     return to;
 }
@@ -220,8 +223,7 @@ bool tw_npy_read(tw_context *ctx, const char *path, tw_array *out)
     if (!s.plain)
         return tw_error(ctx, NULL, "%s: %s", path, strerror(errno));
     long end = fseek(s.plain, 0, SEEK_END) ? -1 : ftell(s.plain);
-    rewind(s.plain);
-    s.left = end > 0 ? (uint64_t)end : 0;
+    s.left = end > 0 && !fseek(s.plain, 0, SEEK_SET) ? (uint64_t)end : 0;
     bool fine = read_array(&s, out);
     fclose(s.plain);
     return fine;

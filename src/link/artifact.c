@@ -142,7 +142,7 @@ static bool write_parts(tw_context *ctx, const tw_artifact *a, const tw_bytes *c
 bool tw_artifact_write_fd(tw_context *ctx, const tw_artifact *a, int fd)
 {
     tw_descriptor_spec spec = {.artifact = a, .id = model_id(a)};
-    tw_bytes code;
+    tw_bytes code = {0};
     return find_imports(ctx, a, &spec) && linked_bytes(ctx, a, &spec, &code) &&
            write_parts(ctx, a, &code, spec.id, fd);
 }

@@ -25,7 +25,7 @@ static const char export_script[] = "{ global: tw_model; local: *; };\n";
 /* One member of a Unix archive: a header of text fields, the object, and a byte to make it even. */
 static bool write_member(int fd, const tw_bytes *object, size_t number)
 {
-    char header[60 + 1], name[24];
+    char header[80], name[24];
     snprintf(name, sizeof name, "%zu.o/", number);
     snprintf(header, sizeof header, "%-16s%-12s%-6s%-6s%-8s%-10zu`\n", name, "0", "0", "0", "644",
              object->size);

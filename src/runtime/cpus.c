@@ -26,7 +26,7 @@ typedef struct hierarchy {
 /* The first number, or two, of a file; how many were read. */
 static int read_numbers(const char *dir, const char *name, double *a, double *b)
 {
-    char path[PATH_MAX + 32];
+    char path[2 * PATH_MAX + 32];
     snprintf(path, sizeof path, "%s/%s", dir, name);
     FILE *file = fopen(path, "re");
     if (!file)

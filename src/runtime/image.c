@@ -7,6 +7,7 @@
 #include "artifact/abi.h"
 #include "runtime/error.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -51,6 +52,7 @@ static tw_status map_file(tw_image *image, const char *name)
 static tw_status check_file(const tw_image *image, const char *name)
 {
     const tw_trailer *t = &image->trailer;
+    assert(image->bytes);
     if (memcmp(image->bytes, ELFMAG, SELFMAG))
         return corrupt(name, "it is no ELF file");
     const char *wrong = tw_trailer_check(t);

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <strings.h>
 
 /* ---- Floats of 16 bits ---------------------------------------------------------------------- */
 
@@ -97,6 +96,11 @@ static float host_lgammaf(float x)
 {
     int sign;
     return lgammaf_r(x, &sign);
+}
+
+static int host_bcmp(const void *a, const void *b, size_t size)
+{
+    return memcmp(a, b, size);
 }
 
 /* In order of preference. */

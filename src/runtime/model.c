@@ -177,11 +177,11 @@ const char *tw_model_variant(const tw_model *model, size_t i)
 
 static tw_model *new_model(const char *name)
 {
-    size_t len = strlen(name);
-    tw_model *model = calloc(1, sizeof *model + len + 1);
+    size_t size = strlen(name) + 1;
+    tw_model *model = calloc(1, sizeof *model + size);
     if (!model)
         return NULL;
-    memcpy(model->name, name, len);
+    memcpy(model->name, name, size);
     atomic_store(&model->users, 1);
     model->image.fd = -1;
     pthread_mutex_init(&model->lock, NULL);

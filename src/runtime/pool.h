@@ -6,7 +6,7 @@
 
 /* The pool that sessions share, made when first asked for and made larger when `threads` (caller
  * included) is above its size. Balanced by tw_pool_shared_release: it ends with the last user. */
-tw_status tw_pool_shared_acquire(unsigned threads, tw_pool **pool);
+tw_status tw_pool_shared_acquire(unsigned threads, tw_pool **out);
 void tw_pool_shared_release(tw_pool *pool);
 
 #endif

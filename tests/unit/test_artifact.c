@@ -50,10 +50,11 @@ static void write_tiny(fixture *f, uint32_t variants)
 static uint8_t *read_bytes(const char *path, size_t *size)
 {
     FILE *file = fopen(path, "rb");
-    assert_non_null(file);
+    if (!file)
+        abort();
     fseek(file, 0, SEEK_END);
     *size = (size_t)ftell(file);
-    rewind(file);
+    assert_int_equal(fseek(file, 0, SEEK_SET), 0);
     uint8_t *bytes = malloc(*size);
     assert_non_null(bytes);
     assert_int_equal(fread(bytes, 1, *size, file), *size);

@@ -68,8 +68,12 @@ static void detection_agrees_with_the_kernel(void **state)
     while (file && !flags && getline(&line, &cap, file) > 0)
         if (!strncmp(line, "flags", 5))
             flags = line;
-    if (!flags)
-        skip();
+    if (file)
+        fclose(file);
+    if (!flags) {
+        free(line);
+        return;
+    }
     flags[strcspn(flags, "\n")] = ' ';
     tw_cpu_features have = tw_cpu_detect();
     const char *const names[] = {"avx",      "avx2",     "fma",  "f16c", "bmi2",
@@ -82,7 +86,6 @@ static void detection_agrees_with_the_kernel(void **state)
         assert_int_equal(tw_cpu_test(&have, (unsigned)tw_cpu_feature_find(names[i])), listed);
     }
     assert_string_equal(tw_host_cpu(), tw_cpu_best_level(&have));
-    fclose(file);
     free(line);
 }
 

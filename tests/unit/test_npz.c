@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -53,6 +54,8 @@ static bool read_text(tw_context *ctx, const char *bytes, size_t size, tw_array 
 {
     const char *path = temporary(".npy");
     FILE *file = fopen(path, "wb");
+    if (!file)
+        abort();
     fwrite(bytes, 1, size, file);
     fclose(file);
     bool fine = tw_npy_read(ctx, path, out);
@@ -67,7 +70,7 @@ static bool read_made(tw_context *ctx, const char *dict, const void *data, size_
     char bytes[512] = "\x93NUMPY\x01\x00";
     size_t len = strlen(dict);
     bytes[8] = (char)len;
-    memcpy(bytes + 10, dict, len);
+    memcpy(bytes + 10, dict, len + 1);
     if (size)
         memcpy(bytes + 10 + len, data, size);
     return read_text(ctx, bytes, 10 + len + size, out);
@@ -147,6 +150,8 @@ static void damaged_archives(void **state)
     assert_true(tw_npz_write(ctx, path, arrays, 2));
     static char bytes[4096];
     FILE *file = fopen(path, "rb");
+    if (!file)
+        abort();
     size_t size = fread(bytes, 1, sizeof bytes, file);
     fclose(file);
     assert_in_range(size, 100, sizeof bytes - 1);
@@ -156,6 +161,8 @@ static void damaged_archives(void **state)
         if (!cut)
             bytes[i] ^= (char)0xff;
         file = fopen(path, "wb");
+        if (!file)
+            abort();
         fwrite(bytes, 1, cut ? i - size : size, file);
         fclose(file);
         if (!cut)

@@ -274,7 +274,8 @@ static void put(const char *path, const char *text)
         *slash = '/';
     }
     FILE *file = fopen(full, "w");
-    assert_non_null(file);
+    if (!file)
+        abort();
     fputs(text, file);
     fclose(file);
 }
