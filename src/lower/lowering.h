@@ -25,9 +25,10 @@ extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
 
 #define TW_LOWERINGS(X)                                                                            \
     X(elementwise)                                                                                 \
-    X(shape) X(reshape) X(transpose) X(expand) X(slice) X(concat) X(pad) X(tile) X(iota) X(range)  \
-        X(trilu) X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd)       \
-            X(resize) X(reduce) X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(conv)      \
+    X(shape)                                                                                       \
+    X(reshape) X(transpose) X(expand) X(slice) X(concat) X(pad) X(tile) X(iota) X(range) X(trilu)  \
+        X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd) X(resize)      \
+            X(reduce) X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(conv)                \
                 X(conv_transpose) X(max_pool) X(avg_pool) X(batch_norm) X(layer_norm) X(rms_norm)  \
                     X(instance_norm) X(lrn)
 #define X(name)                                                                                    \
@@ -45,6 +46,10 @@ const char *tw_name(tw_lowering *l, const char *base, const char *suffix);
 
 /* What products of elements of `a` are summed in on their way to `out`. */
 tw_elem tw_product_elem(const tw_value *a, const tw_value *out);
+
+/* The lowest or highest value of the type as a double that tw_stage_const turns into it (it
+ * saturates). */
+double tw_extreme(tw_elem elem, bool highest);
 
 /* `buffer` when its element type is that of accumulating (float32 for narrower floating point),
  * else a buffer of its shape that is; tw_lower_finish copies it back, converting. */

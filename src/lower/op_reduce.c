@@ -42,8 +42,7 @@ typedef struct fold {
     double identity;
 } fold;
 
-/* As a double that tw_stage_const turns into the very value: it saturates. */
-static double extreme(tw_elem elem, bool highest)
+double tw_extreme(tw_elem elem, bool highest)
 {
     tw_number v = highest ? tw_scalar_highest(elem) : tw_scalar_lowest(elem);
     return tw_elem_is_float(elem) ? v.real
@@ -55,9 +54,9 @@ static fold fold_of(tw_graph_kind kind, tw_elem elem)
 {
     switch (kind) {
     case TW_GRAPH_REDUCE_MAX:
-        return (fold){elem == TW_BOOL ? "or" : "max", extreme(elem, false)};
+        return (fold){elem == TW_BOOL ? "or" : "max", tw_extreme(elem, false)};
     case TW_GRAPH_REDUCE_MIN:
-        return (fold){elem == TW_BOOL ? "and" : "min", extreme(elem, true)};
+        return (fold){elem == TW_BOOL ? "and" : "min", tw_extreme(elem, true)};
     case TW_GRAPH_REDUCE_PROD:
         return (fold){"mul", 1};
     default:

@@ -258,7 +258,8 @@ tw_value *tw_stage_load_broadcast(tw_stage *s, tw_value *buffer, unsigned result
     return tw_stage_load(s, buffer, index);
 }
 
-/* Into the given region of the block: iteration variables are its arguments there. */
+/* With the block's initialisation as its place, where iteration variables are other arguments, or
+ * the body (which may have loops inside). */
 static void store_in(tw_stage *s, tw_builder *b, tw_value *value, tw_value *buffer,
                      const tw_expr *index)
 {
@@ -267,9 +268,8 @@ static void store_in(tw_stage *s, tw_builder *b, tw_value *value, tw_value *buff
         exprs[i] = simplify(s, index[i]);
     used_dims used = {.n = 0};
     renumber(s, &used, exprs, buffer->type->rank);
-    for (unsigned i = 0; i < used.n; i++)
-        if (used.values[i]->region && used.values[i]->region->parent == s->block)
-            used.values[i] = b->region->args[used.values[i]->index];
+    for (unsigned i = 0; i < used.n && b == &s->init; i++)
+        used.values[i] = s->block->regions[0].args[used.values[i]->index];
     tw_loop_store(b, value, buffer, exprs, used.values, used.n, NULL, 0);
 }
 

@@ -13,15 +13,28 @@ const char tw_op_lowering_iface = 0;
                         X(SHIFT_LEFT) X(SHIFT_RIGHT) X(EQUAL) X(LESS) X(LESS_EQUAL) X(GREATER)     \
                             X(GREATER_EQUAL) X(WHERE)
 
+/* X(graph operation, function) */
+#define OTHERS(X)                                                                                  \
+    X(SHAPE, shape)                                                                                \
+    X(RESHAPE, reshape) X(TRANSPOSE, transpose) X(EXPAND, expand) X(SLICE, slice)                  \
+        X(CONCAT, concat) X(PAD, pad) X(TILE, tile) X(GATHER, gather)                              \
+            X(GATHER_ELEMENTS, gather_elements) X(GATHER_ND, gather_nd)                            \
+                X(SCATTER_ELEMENTS, scatter_elements) X(SCATTER_ND, scatter_nd) X(IOTA, iota)      \
+                    X(RANGE, range) X(RESIZE, resize) X(TRILU, trilu) X(REDUCE_SUM, reduce)        \
+                        X(REDUCE_MEAN, reduce) X(REDUCE_MAX, reduce) X(REDUCE_MIN, reduce)         \
+                            X(REDUCE_PROD, reduce) X(ARG_MAX, arg_reduce) X(ARG_MIN, arg_reduce)   \
+                                X(SOFTMAX, softmax) X(LOG_SOFTMAX, softmax) X(CUMSUM, cumsum)      \
+                                    X(TOP_K, top_k) X(MATMUL, matmul) X(CONV, conv)                \
+                                        X(CONV_TRANSPOSE, conv_transpose) X(MAX_POOL, max_pool)    \
+                                            X(AVG_POOL, avg_pool) X(BATCH_NORM, batch_norm)        \
+                                                X(LAYER_NORM, layer_norm) X(RMS_NORM, rms_norm)    \
+                                                    X(INSTANCE_NORM, instance_norm) X(LRN, lrn)
+
 const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT] = {
 #define X(KIND) [TW_GRAPH_##KIND] = tw_lower_elementwise,
     ELEMENTWISE(X)
 #undef X
-        [TW_GRAPH_REDUCE_SUM] = tw_lower_reduce,
-    [TW_GRAPH_REDUCE_MEAN] = tw_lower_reduce,
-    [TW_GRAPH_REDUCE_MAX] = tw_lower_reduce,
-    [TW_GRAPH_REDUCE_MIN] = tw_lower_reduce,
-    [TW_GRAPH_REDUCE_PROD] = tw_lower_reduce,
-    [TW_GRAPH_MATMUL] = tw_lower_matmul,
-    [TW_GRAPH_CONV] = tw_lower_conv,
+#define X(KIND, function) [TW_GRAPH_##KIND] = tw_lower_##function,
+        OTHERS(X)
+#undef X
 };

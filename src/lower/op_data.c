@@ -1,0 +1,231 @@
+/* op_data.c: operations that move elements: each is one block whose load has an index of its own.
+ *
+ *   graph.slice %x {starts = [9], steps = [-2]}  ->  loop.block "slice": out[i] = x[9 - 2*i] */
+#include "lower/lowering.h"
+
+#include <string.h>
+
+/* Opens a stage over the result. */
+static void open(tw_lowering *l, tw_op *op, tw_stage *s, tw_value *out)
+{
+    tw_stage_elementwise(l, s, tw_short_name(op), out);
+}
+
+/* Loads at the index and closes the stage. */
+static bool move(tw_stage *s, tw_value *x, const tw_expr *index, tw_value *out)
+{
+    tw_stage_store_here(s, tw_stage_load(s, x, index), out);
+    return tw_stage_close(s);
+}
+
+bool tw_lower_shape(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    int64_t n = tw_size(out[0], 0), start = tw_op_int(op, "start", 0);
+    int64_t *sizes = TW_NEW_ARRAY(l->arena, int64_t, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        sizes[i] = tw_size(in[0], (unsigned)(start + i));
+    tw_value *table = tw_lowering_table(l, TW_I64, 1, &n, sizes, (size_t)n * sizeof *sizes);
+    tw_stage s;
+    open(l, op, &s, out[0]);
+    tw_expr at = tw_stage_axis(&s, 0);
+    return move(&s, table, &at, out[0]);
+}
+
+bool tw_lower_reshape(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    tw_expr here[TW_MAX_RANK], index[TW_MAX_RANK];
+    open(l, op, &s, out[0]);
+    for (unsigned i = 0; i < out[0]->type->rank; i++)
+        here[i] = tw_stage_axis(&s, i);
+    tw_stage_delinear(&s, in[0]->type, tw_stage_linear(&s, out[0]->type, here), index);
+    return move(&s, in[0], index, out[0]);
+}
+
+bool tw_lower_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK];
+    int64_t perm[TW_MAX_RANK];
+    int n = tw_op_ints(op, "perm", perm, TW_MAX_RANK);
+    open(l, op, &s, out[0]);
+    for (int i = 0; i < n; i++)
+        index[perm[i]] = tw_stage_axis(&s, (unsigned)i);
+    return move(&s, in[0], index, out[0]);
+}
+
+bool tw_lower_expand(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    open(l, op, &s, out[0]);
+    tw_stage_store_here(&s, tw_stage_load_broadcast(&s, in[0], out[0]->type->rank), out[0]);
+    return tw_stage_close(&s);
+}
+
+bool tw_lower_slice(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK];
+    int64_t starts[TW_MAX_RANK], steps[TW_MAX_RANK];
+    int n = tw_op_ints(op, "starts", starts, TW_MAX_RANK);
+    tw_op_ints(op, "steps", steps, TW_MAX_RANK);
+    open(l, op, &s, out[0]);
+    for (int i = 0; i < n; i++)
+        index[i] = tw_expr_addc(
+            l->ctx, tw_expr_mulc(l->ctx, tw_stage_axis(&s, (unsigned)i), steps[i]), starts[i]);
+    return move(&s, in[0], index, out[0]);
+}
+
+bool tw_lower_tile(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK];
+    open(l, op, &s, out[0]);
+    for (unsigned i = 0; i < out[0]->type->rank; i++)
+        index[i] = tw_expr_binary(l->ctx, TW_EXPR_MOD, tw_stage_axis(&s, i),
+                                  tw_stage_int(&s, tw_size(in[0], i)));
+    return move(&s, in[0], index, out[0]);
+}
+
+/* ---- Concatenation ---- */
+
+/* Input k, which begins at `begin` of the axis: a block of its own that fills its part. */
+static void copy_part(tw_lowering *l, tw_value *x, tw_value *out, unsigned axis, int64_t begin)
+{
+    tw_stage s;
+    tw_expr from[TW_MAX_RANK], to[TW_MAX_RANK];
+    tw_stage_elementwise(l, &s, "concat", x);
+    for (unsigned i = 0; i < x->type->rank; i++)
+        from[i] = to[i] = tw_stage_axis(&s, i);
+    to[axis] = tw_expr_addc(l->ctx, from[axis], begin);
+    tw_stage_store(&s, tw_stage_load(&s, x, from), out, to);
+    tw_stage_close(&s);
+}
+
+/* The values so far where the position is in front of `begin`, else those of x. */
+static tw_value *choose_part(tw_stage *s, tw_value *x, unsigned axis, int64_t begin,
+                             tw_value *before)
+{
+    tw_context *ctx = s->l->ctx;
+    tw_expr index[TW_MAX_RANK], at = tw_stage_axis(s, axis);
+    for (unsigned i = 0; i < x->type->rank; i++)
+        index[i] = tw_stage_axis(s, i);
+    index[axis] = tw_expr_addc(ctx, at, -begin);
+    tw_expr last = tw_stage_int(s, begin + tw_size(x, axis) - 1);
+    tw_expr where[] = {index[axis], tw_expr_sub(ctx, last, at)};
+    return tw_stage_load_where(s, x, index, where, 2, before);
+}
+
+/* Several blocks that copy when nothing in the kernel reads the result; else one block of masked
+ * loads, which can be inlined into what reads it. */
+bool tw_lower_concat(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    unsigned axis = (unsigned)tw_op_int(op, "axis", 0);
+    int64_t begin = 0;
+    tw_stage s;
+    if (!l->is_last)
+        open(l, op, &s, out[0]);
+    tw_value *value = l->is_last ? NULL : tw_stage_const(&s, out[0]->type->elem, 0);
+    for (unsigned i = 0; i < op->n_operands; begin += tw_size(in[i], axis), i++) {
+        if (!tw_size(in[i], axis))
+            continue;
+        if (l->is_last)
+            copy_part(l, in[i], out[0], axis, begin);
+        else
+            value = choose_part(&s, in[i], axis, begin, value);
+    }
+    if (!l->is_last) {
+        tw_stage_store_here(&s, value, out[0]);
+        tw_stage_close(&s);
+    }
+    return true;
+}
+
+/* ---- Padding ---- */
+
+/* The position in the operand of position `at` (from the operand's beginning) outside it. */
+static tw_expr pad_index(const tw_stage *s, const char *mode, tw_expr at, int64_t size,
+                         int64_t begin, int64_t end)
+{
+    tw_context *ctx = s->l->ctx;
+    if (!strcmp(mode, "edge"))
+        return tw_stage_clamp(s, at, 0, size - 1);
+    if (!strcmp(mode, "wrap"))
+        return tw_expr_binary(ctx, TW_EXPR_MOD, at, tw_stage_int(s, size));
+    if (size == 1)
+        return tw_stage_int(s, 0);
+    tw_expr period = tw_stage_int(s, 2 * (size - 1));
+    tw_expr forward = tw_expr_binary(ctx, TW_EXPR_MAX, at, tw_expr_mulc(ctx, at, -1));
+    if (begin >= size || end >= size) /* reflected more than once */
+        forward = tw_expr_binary(ctx, TW_EXPR_MOD, at, period);
+    return tw_expr_binary(ctx, TW_EXPR_MIN, forward, tw_expr_sub(ctx, period, forward));
+}
+
+bool tw_lower_pad(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK], where[2 * TW_MAX_RANK];
+    int64_t begin[TW_MAX_RANK], end[TW_MAX_RANK];
+    const char *mode = tw_op_string(op, "mode", "constant");
+    bool constant = !strcmp(mode, "constant");
+    unsigned n = 0;
+    tw_op_ints(op, "pads_begin", begin, TW_MAX_RANK);
+    tw_op_ints(op, "pads_end", end, TW_MAX_RANK);
+    open(l, op, &s, out[0]);
+    for (unsigned i = 0; i < out[0]->type->rank; i++) {
+        int64_t size = tw_size(in[0], i);
+        tw_expr at = tw_expr_addc(l->ctx, tw_stage_axis(&s, i), -begin[i]);
+        if (!size && !constant)
+            return tw_error(l->ctx, op->loc, "cannot pad axis %u, which is empty, by mode '%s'", i,
+                            mode);
+        index[i] = constant ? at : pad_index(&s, mode, at, size, begin[i], end[i]);
+        where[n++] = at;
+        where[n++] = tw_expr_sub(l->ctx, tw_stage_int(&s, size - 1), at);
+    }
+    tw_value *other = NULL;
+    if (constant)
+        other = op->n_operands > 1 ? tw_stage_load(&s, in[1], NULL)
+                                   : tw_stage_const(&s, out[0]->type->elem, 0);
+    tw_value *x = tw_stage_load_where(&s, in[0], index, where, constant ? n : 0, other);
+    tw_stage_store_here(&s, x, out[0]);
+    return tw_stage_close(&s);
+}
+
+/* ---- Made of nothing ---- */
+
+bool tw_lower_iota(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    (void)in;
+    tw_stage s;
+    open(l, op, &s, out[0]);
+    tw_expr at = tw_stage_axis(&s, (unsigned)tw_op_int(op, "axis", 0));
+    tw_stage_store_here(&s, tw_stage_index(&s, at), out[0]);
+    return tw_stage_close(&s);
+}
+
+bool tw_lower_range(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    open(l, op, &s, out[0]);
+    tw_value *start = tw_load(&s, in[0], NULL), *delta = tw_load(&s, in[2], NULL);
+    tw_value *i = tw_stage_cast(&s, tw_stage_index(&s, tw_stage_axis(&s, 0)), start->type->elem);
+    tw_value *x = tw_s2(&s, TW_LOOP_ADD, start, tw_s2(&s, TW_LOOP_MUL, i, delta));
+    tw_stage_store_here(&s, x, out[0]);
+    return tw_stage_close(&s);
+}
+
+bool tw_lower_trilu(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK];
+    unsigned rank = out[0]->type->rank;
+    open(l, op, &s, out[0]);
+    for (unsigned i = 0; i < rank; i++)
+        index[i] = tw_stage_axis(&s, i);
+    tw_expr above = tw_expr_addc(l->ctx, tw_expr_sub(l->ctx, index[rank - 1], index[rank - 2]),
+                                 -tw_op_int(op, "k", 0));
+    tw_expr where = tw_op_bool(op, "upper", true) ? above : tw_expr_mulc(l->ctx, above, -1);
+    tw_value *zero = tw_stage_const(&s, out[0]->type->elem, 0);
+    tw_stage_store_here(&s, tw_stage_load_where(&s, in[0], index, &where, 1, zero), out[0]);
+    return tw_stage_close(&s);
+}

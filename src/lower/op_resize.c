@@ -1,0 +1,185 @@
+/* op_resize.c: resizing by tables that are computed here (resize_table.c).
+ *
+ * Nearest and linear are one block, with a load for each combination of neighbours; index tables
+ * become expressions where a closed form exists. Cubic and antialiased modes go axis by axis, each
+ * a sum over taps. */
+#include "lower/lowering.h"
+#include "lower/resize_table.h"
+
+#include <string.h>
+
+typedef struct resize {
+    tw_lowering *l;
+    tw_op *op;
+    unsigned rank;
+    bool resized[TW_MAX_RANK];
+    tw_resize_axis axes[TW_MAX_RANK];
+    bool extrapolates;
+    tw_elem elem; /* of the arithmetic */
+} resize;
+
+static bool make_tables(resize *r, const tw_value *x, const tw_value *out)
+{
+    bool crop = !strcmp(tw_op_string(r->op, "coordinates", ""), "tf_crop_and_resize");
+    tw_attr scales = tw_op_attr(r->op, "scales");
+    for (unsigned i = 0; i < r->rank; i++) {
+        tw_attr scale = i < scales->u.array.n ? scales->u.array.items[i] : NULL;
+        bool unit = !scale || scale->u.real == 1 || scale->kind != TW_ATTR_FLOAT;
+        r->resized[i] = tw_size(x, i) != tw_size(out, i) || !unit || crop;
+        if (!r->resized[i])
+            continue;
+        if (!tw_resize_table(r->l->ctx, r->op, i, tw_size(x, i), tw_size(out, i), &r->axes[i]))
+            return false;
+        for (int64_t o = 0; r->axes[i].outside && o < r->axes[i].out; o++)
+            r->extrapolates = r->extrapolates || r->axes[i].outside[o];
+    }
+    return true;
+}
+
+/* ---- Tables in the kernel ---- */
+
+/* The operand's position for tap `tap` (one of all) at stage axis `at`. */
+static tw_expr tap_index(resize *r, tw_stage *s, unsigned axis, unsigned tap, tw_expr at)
+{
+    const tw_resize_axis *t = &r->axes[axis];
+    tw_context *ctx = r->l->ctx;
+    int64_t a, b, c;
+    if (tw_resize_closed_form(t, tap, &a, &b, &c)) {
+        tw_expr e = tw_expr_addc(ctx, tw_expr_mulc(ctx, at, a), b);
+        e = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, e, tw_expr_const(ctx, c));
+        return tw_stage_clamp(s, e, 0, t->in - 1);
+    }
+    int64_t *column = TW_NEW_ARRAY(r->l->arena, int64_t, (size_t)t->out);
+    for (int64_t o = 0; o < t->out; o++)
+        column[o] = t->index[o * t->taps + tap];
+    tw_value *table =
+        tw_lowering_table(r->l, TW_I64, 1, &t->out, column, (size_t)t->out * sizeof *column);
+    return tw_stage_dim(s, tw_stage_load(s, table, &at), (tw_range){0, t->in - 1});
+}
+
+static tw_value *tap_weight(resize *r, tw_stage *s, unsigned axis, unsigned tap, tw_expr at)
+{
+    const tw_resize_axis *t = &r->axes[axis];
+    float *column = TW_NEW_ARRAY(r->l->arena, float, (size_t)t->out);
+    for (int64_t o = 0; o < t->out; o++)
+        column[o] = t->weight[o * t->taps + tap];
+    tw_value *table =
+        tw_lowering_table(r->l, TW_F32, 1, &t->out, column, (size_t)t->out * sizeof *column);
+    return tw_stage_cast(s, tw_stage_load(s, table, &at), r->elem);
+}
+
+/* The extrapolated value where some axis lies outside, else v. */
+static tw_value *extrapolate(resize *r, tw_stage *s, tw_value *v)
+{
+    tw_value *other = tw_like(s, v, tw_op_float(r->op, "extrapolation", 0));
+    for (unsigned i = 0; i < r->rank && r->extrapolates; i++) {
+        const tw_resize_axis *t = &r->axes[i];
+        if (!r->resized[i])
+            continue;
+        tw_value *table = tw_lowering_table(r->l, TW_BOOL, 1, &t->out, t->outside, (size_t)t->out);
+        tw_expr at = tw_stage_axis(s, i);
+        v = tw_stage_select(s, tw_stage_load(s, table, &at), other, v);
+    }
+    if (!other->uses)
+        tw_op_erase(other->op);
+    return v;
+}
+
+/* ---- Nearest and linear ---- */
+
+/* Interpolates the axes from `axis` on; those in front have their index. The number of resized
+ * axes bounds the depth. */
+static tw_value *interpolate(resize *r, tw_stage *s, tw_value *x, unsigned axis, tw_expr *index,
+                             tw_expr (*taps)[2], tw_value *(*weights)[2])
+{
+    while (axis < r->rank && !r->resized[axis])
+        axis++;
+    if (axis == r->rank)
+        return tw_stage_cast(s, tw_stage_load(s, x, index), r->elem);
+    tw_value *sum = NULL;
+    for (unsigned k = 0; k < r->axes[axis].taps; k++) {
+        index[axis] = taps[axis][k];
+        tw_value *v = interpolate(r, s, x, axis + 1, index, taps, weights);
+        if (r->axes[axis].taps > 1)
+            v = tw_s2(s, TW_LOOP_MUL, v, weights[axis][k]);
+        sum = sum ? tw_s2(s, TW_LOOP_ADD, sum, v) : v;
+    }
+    return sum;
+}
+
+static bool lower_direct(resize *r, tw_value *x, tw_value *out)
+{
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK], taps[TW_MAX_RANK][2];
+    tw_value *weights[TW_MAX_RANK][2];
+    tw_stage_elementwise(r->l, &s, "resize", out);
+    for (unsigned i = 0; i < r->rank; i++) {
+        index[i] = tw_stage_axis(&s, i);
+        for (unsigned k = 0; r->resized[i] && k < r->axes[i].taps; k++) {
+            taps[i][k] = tap_index(r, &s, i, k, index[i]);
+            if (r->axes[i].taps > 1)
+                weights[i][k] = tap_weight(r, &s, i, k, index[i]);
+        }
+    }
+    tw_value *v = interpolate(r, &s, x, 0, index, taps, weights);
+    tw_stage_store_here(&s, extrapolate(r, &s, v), out);
+    return tw_stage_close(&s);
+}
+
+/* ---- Axis by axis ---- */
+
+static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, int64_t *dims)
+{
+    tw_axis axes[TW_MAX_RANK + 1];
+    const tw_resize_axis *t = &r->axes[axis];
+    tw_context *ctx = r->l->ctx;
+    tw_expr index[TW_MAX_RANK], result[TW_MAX_RANK];
+    dims[axis] = t->out;
+    for (unsigned i = 0; i < r->rank; i++) {
+        axes[i] = (tw_axis){tw_arena_printf(r->l->arena, "i%u", i), dims[i], false};
+        index[i] = result[i] = tw_expr_dim(ctx, i);
+    }
+    axes[r->rank] = (tw_axis){"t", t->taps, true};
+    tw_value *to = tw_lowering_alloc(r->l, r->elem, r->rank, dims, "resized");
+    int64_t shape[] = {t->out, t->taps};
+    size_t n = (size_t)t->out * t->taps;
+    tw_value *positions = tw_lowering_table(r->l, TW_I64, 2, shape, t->index, n * sizeof *t->index);
+    tw_value *weights = tw_lowering_table(r->l, TW_F32, 2, shape, t->weight, n * sizeof *t->weight);
+    tw_stage s;
+    tw_stage_open(r->l, &s, "resize_axis", axes, r->rank + 1);
+    tw_expr at[] = {result[axis], tw_stage_axis(&s, r->rank)};
+    index[axis] = tw_stage_dim(&s, tw_stage_load(&s, positions, at), (tw_range){0, t->in - 1});
+    tw_value *w = tw_stage_cast(&s, tw_stage_load(&s, weights, at), r->elem);
+    tw_value *v = tw_stage_cast(&s, tw_stage_load(&s, x, index), r->elem);
+    tw_stage_reduce_product(&s, v, w, to, result);
+    tw_stage_close(&s);
+    return to;
+}
+
+static bool lower_separable(resize *r, tw_value *x, tw_value *out)
+{
+    int64_t dims[TW_MAX_RANK];
+    for (unsigned i = 0; i < r->rank; i++)
+        dims[i] = tw_size(x, i);
+    for (unsigned i = 0; i < r->rank; i++)
+        if (r->resized[i])
+            x = lower_axis(r, i, x, dims);
+    tw_stage s;
+    tw_stage_elementwise(r->l, &s, "resize", out);
+    tw_value *v = tw_stage_load_broadcast(&s, x, r->rank);
+    tw_stage_store_here(&s, extrapolate(r, &s, v), out);
+    return tw_stage_close(&s);
+}
+
+bool tw_lower_resize(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    resize r = {.l = l, .op = op, .rank = in[0]->type->rank};
+    bool is_nearest = !strcmp(tw_op_string(op, "mode", "nearest"), "nearest"), few = true;
+    tw_elem elem = in[0]->type->elem;
+    r.elem = is_nearest ? elem : elem == TW_F64 ? TW_F64 : TW_F32;
+    if (!make_tables(&r, in[0], out[0]))
+        return false;
+    for (unsigned i = 0; i < r.rank; i++)
+        few = few && (!r.resized[i] || r.axes[i].taps <= 2);
+    return few ? lower_direct(&r, in[0], out[0]) : lower_separable(&r, in[0], out[0]);
+}
