@@ -105,8 +105,8 @@ static void make_attrs(tw_context *ctx, tw_op *op, const tw_named_attr *attrs, u
     op->attrs = TW_NEW_ARRAY(ctx->arena, tw_named_attr, n);
     op->n_attrs = n;
     for (unsigned i = 0; i < n; i++)
-        op->attrs[i] = (tw_named_attr){tw_intern(ctx, attrs[i].name, strlen(attrs[i].name)),
-                                       attrs[i].value};
+        op->attrs[i] =
+            (tw_named_attr){tw_intern(ctx, attrs[i].name, strlen(attrs[i].name)), attrs[i].value};
     if (n > 1)
         qsort(op->attrs, n, sizeof *op->attrs, by_name);
 }
@@ -362,20 +362,21 @@ bool tw_op_is_ancestor(const tw_op *ancestor, const tw_op *op)
     return op != NULL;
 }
 
-/* The next operation of a walk below `root` after all of op's inside is done. */
-static tw_op *walk_up(const tw_op *root, tw_op *op)
+/* The next operation of a walk below `root` after all of the region, or after the operation that it
+ * stands in. */
+static tw_op *walk_after_region(const tw_op *root, const tw_region *region)
 {
-    while (op != root) {
-        if (op->next)
-            return op->next;
-        tw_region *region = op->region;
+    for (;;) {
         tw_op *parent = region->parent;
         for (unsigned i = region->index + 1; i < parent->n_regions; i++)
             if (parent->regions[i].first)
                 return parent->regions[i].first;
-        op = parent;
+        if (parent == root)
+            return NULL;
+        if (parent->next)
+            return parent->next;
+        region = parent->region;
     }
-    return NULL;
 }
 
 static tw_op *walk_down(const tw_op *op)
@@ -389,16 +390,19 @@ static tw_op *walk_down(const tw_op *op)
 bool tw_walk(tw_op *root, bool (*visit)(tw_op *op, void *data), void *data)
 {
     for (tw_op *op = root; op;) {
-        tw_op *after = walk_up(root, op); /* found first: visit may erase op */
+        tw_op *next = op->next; /* found first: visit may erase op */
         tw_region *place = op->region;
         if (!visit(op, data))
             return false;
         bool erased = op != root && op->region != place;
         tw_op *inside = erased ? NULL : walk_down(op);
+        next = erased ? next : op->next;
         if (inside)
             op = inside;
+        else if (op == root)
+            return true;
         else
-            op = erased ? after : walk_up(root, op);
+            op = next ? next : walk_after_region(root, place);
     }
     return true;
 }

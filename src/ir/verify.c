@@ -20,7 +20,9 @@ typedef struct verifier {
     tw_context *ctx;
     tw_arena *arena;
     tw_op *root;
-    tw_map visible;     /* value -> island */
+    tw_map visible;                 /* value -> island */
+    TW_VEC(const tw_value *) shown; /* the keys, in the order of their definitions */
+    TW_VEC(size_t) marks;           /* lengths of `shown` at the starts of open regions */
     const void *island; /* the innermost isolated operation; the verifier outside of all */
     TW_VEC(frame) frames;
     tw_piece_checker pieces;
@@ -29,6 +31,12 @@ typedef struct verifier {
 } verifier;
 
 /* ---- Values ---- */
+
+static void show(verifier *v, const tw_value *value)
+{
+    tw_map_put_ptr(&v->visible, value, (void *)v->island);
+    tw_vec_push(v->arena, &v->shown, value);
+}
 
 /* The value's uses are linked in both directions and each is an operand of its user. */
 static void check_uses(verifier *v, const tw_op *op, const tw_value *value)
@@ -167,6 +175,7 @@ static void check_symbols(verifier *v, const tw_region *region)
 static bool begin_region(verifier *v, tw_region *region)
 {
     tw_op *op = region->parent;
+    tw_vec_push(v->arena, &v->marks, v->shown.len);
     if (op->def->traits & TW_TRAIT_ISOLATED)
         v->island = op;
     for (unsigned i = 0; i < region->n_args; i++) {
@@ -178,7 +187,7 @@ static bool begin_region(verifier *v, tw_region *region)
         if (arg->op || arg->region != region || arg->index != i)
             tw_error(v->ctx, op->loc, "%s: argument %u does not know its place", op->def->name, i);
         check_value(v, op, arg, "argument", i);
-        tw_map_put_ptr(&v->visible, arg, (void *)v->island);
+        show(v, arg);
     }
     if (!check_links(v, region))
         return false;
@@ -186,14 +195,11 @@ static bool begin_region(verifier *v, tw_region *region)
     return true;
 }
 
-static void end_region(verifier *v, const tw_region *region)
+static void end_region(verifier *v)
 {
-    for (unsigned i = 0; i < region->n_args; i++)
-        if (region->args[i])
-            tw_map_put_ptr(&v->visible, region->args[i], NULL);
-    for (const tw_op *op = region->first; op && op->region == region; op = op->next)
-        for (unsigned i = 0; i < op->n_results; i++)
-            tw_map_put_ptr(&v->visible, &op->results[i], NULL);
+    size_t mark = v->marks.data[--v->marks.len];
+    while (v->shown.len > mark)
+        tw_map_put_ptr(&v->visible, v->shown.data[--v->shown.len], NULL);
     v->island = v->frames.data[v->frames.len - 1].island;
 }
 
@@ -237,7 +243,7 @@ static void end_op(verifier *v, tw_op *op)
         tw_error(v->ctx, op->loc, "%s is not valid", op->def->name);
     if (op != v->root)
         for (unsigned i = 0; i < op->n_results; i++)
-            tw_map_put_ptr(&v->visible, &op->results[i], (void *)v->island);
+            show(v, &op->results[i]);
 }
 
 /* ---- The walk ---- */
@@ -279,7 +285,7 @@ static void verify(tw_arena *scratch, void *data)
         else if (step == TW_STEP_REGION)
             t.skip = !begin_region(v, t.region);
         else if (step == TW_STEP_REGION_END)
-            end_region(v, t.region);
+            end_region(v);
         else
             end_op(v, t.op);
     uint64_t own = 0; /* the root's results are used around it */

@@ -42,11 +42,15 @@ static bool chance(random_ir *r, unsigned percent)
 static const char *random_name(random_ir *r)
 {
     static const char *const names[] = {
-        "x",       "x_1",   "x_1_1", "p2o.DynamicDimension.0", "unk__749",     "a b",   "0",
-        "17",      "d0",    "d12",   "f32",                    "min",          "loc",   "\"",
-        "\\",      "%x",    "x.",    ".y",                     "a..b",         "/m/Q:0", "\xc3\xa9",
-        "\xff\x80", "new\nline", "unit", "batch",              "-1",           "true",  "tensor",
-        "floordiv", "@",    "#",     "to",                     "where",        "else",  "init"};
+        "x",        "x_1",      "x_1_1",     "p2o.DynamicDimension.0",
+        "unk__749", "a b",      "0",         "17",
+        "d0",       "d12",      "f32",       "min",
+        "loc",      "\"",       "\\",        "%x",
+        "x.",       ".y",       "a..b",      "/m/Q:0",
+        "\xc3\xa9", "\xff\x80", "new\nline", "unit",
+        "batch",    "-1",       "true",      "tensor",
+        "floordiv", "@",        "#",         "to",
+        "where",    "else",     "init"};
     if (chance(r, 80))
         return names[below(r, sizeof names / sizeof *names)];
     char text[8];
@@ -64,7 +68,7 @@ static const char *random_hint(random_ir *r)
 static int64_t random_int(random_ir *r)
 {
     static const int64_t edges[] = {0, 1, -1, 2, 7, INT64_MAX, INT64_MIN, INT64_MAX - 1, 4096};
-    return chance(r, 60) ? (int64_t)below(r, 40) - 10
+    return chance(r, 60)   ? (int64_t)below(r, 40) - 10
            : chance(r, 60) ? edges[below(r, sizeof edges / sizeof *edges)]
                            : (int64_t)random_bits(r);
 }
@@ -78,8 +82,8 @@ static tw_expr random_expr(random_ir *r, unsigned depth, unsigned n_dims)
         if (pick == 0 && n_dims)
             return tw_expr_dim(r->ctx, below(r, n_dims));
         return pick == 1 ? tw_expr_sym(r->ctx, random_name(r))
-                         : tw_expr_const(r->ctx, chance(r, 95) ? (int64_t)below(r, 30) - 9
-                                                               : random_int(r));
+                         : tw_expr_const(r->ctx,
+                                         chance(r, 95) ? (int64_t)below(r, 30) - 9 : random_int(r));
     }
     tw_expr a = random_expr(r, depth - 1, n_dims), b = random_expr(r, depth - 1, n_dims);
     tw_expr_kind kind = (tw_expr_kind)(TW_EXPR_ADD + below(r, 7));
@@ -98,8 +102,8 @@ static unsigned random_dims(random_ir *r, tw_expr *dims)
     unsigned rank = below(r, chance(r, 95) ? 5 : TW_MAX_RANK + 1);
     bool symbolic = chance(r, 40);
     for (unsigned i = 0; i < rank; i++)
-        dims[i] = symbolic && chance(r, 60) ? random_expr(r, 2, 0)
-                                            : tw_expr_const(r->ctx, below(r, 6));
+        dims[i] =
+            symbolic && chance(r, 60) ? random_expr(r, 2, 0) : tw_expr_const(r->ctx, below(r, 6));
     for (unsigned i = 0; i < rank; i++) /* the text refuses sizes below 0 */
         if (tw_expr_is_const(dims[i]) && dims[i]->value < 0)
             dims[i] = tw_expr_const(r->ctx, 0);
@@ -277,9 +281,9 @@ static unsigned random_op_attrs(random_ir *r, const tw_op_def *def, tw_named_att
     unsigned n = 0;
     for (const tw_attr_spec *s = def->attrs; s && s->name && n < 16; s++)
         if (s->required ? chance(r, 95) : chance(r, 30))
-            attrs[n++] = (tw_named_attr){
-                s->name, chance(r, 95) && s->kind != TW_ATTR_ANY ? random_attr_of(r, s->kind, 2)
-                                                                 : random_attr(r, 2)};
+            attrs[n++] = (tw_named_attr){s->name, chance(r, 95) && s->kind != TW_ATTR_ANY
+                                                      ? random_attr_of(r, s->kind, 2)
+                                                      : random_attr(r, 2)};
     if (chance(r, 20))
         attrs[n++] = (tw_named_attr){"extra.attribute", random_attr(r, 3)};
     return n;
@@ -371,8 +375,8 @@ static void fit_signature(random_ir *r, tw_op *op)
     }
     if (tw_is_graph(op, TW_GRAPH_GROUP) && op->n_regions)
         while (op->regions[0].n_args < op->n_operands)
-            tw_region_add_arg(&op->regions[0],
-                              tw_operand(op, op->regions[0].n_args)->type, random_hint(r));
+            tw_region_add_arg(&op->regions[0], tw_operand(op, op->regions[0].n_args)->type,
+                              random_hint(r));
 }
 
 static void random_op(random_ir *r, tw_region *region, unsigned depth)

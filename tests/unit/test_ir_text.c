@@ -35,6 +35,13 @@ static tw_context *random_context(random_ir *r, uint64_t seed)
     return ctx;
 }
 
+/* TW_TEST_ROUNDS multiplies the random tests, for a long run by hand. */
+static unsigned rounds(unsigned n)
+{
+    const char *times = getenv("TW_TEST_ROUNDS");
+    return n * (times ? (unsigned)atoi(times) : 1);
+}
+
 static void expect_no_diagnostics(tw_context *ctx, const char *text)
 {
     const tw_diagnostic *d = tw_diagnostics(ctx);
@@ -69,7 +76,7 @@ static void expect_identity(tw_context *ctx, const tw_op *op, bool locations)
 static void random_ir_prints_and_parses_back(void **state)
 {
     (void)state;
-    for (uint64_t seed = 1; seed <= 300; seed++) {
+    for (uint64_t seed = 1; seed <= rounds(300); seed++) {
         random_ir r;
         tw_context *ctx = random_context(&r, seed);
         tw_op *module = random_module(&r, 1 + (unsigned)seed % 60);
@@ -88,7 +95,7 @@ static void random_attributes_parse_back_to_themselves(void **state)
     (void)state;
     random_ir r;
     tw_context *ctx = random_context(&r, 77);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < (int)rounds(20000); i++) {
         tw_attr attr = random_attr(&r, 3);
         const char *text = tw_print_attr(ctx, attr);
         tw_attr back = tw_parse_attr(ctx, text);
@@ -106,7 +113,7 @@ static void random_types_parse_back_to_themselves(void **state)
     (void)state;
     random_ir r;
     tw_context *ctx = random_context(&r, 78);
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < (int)rounds(20000); i++) {
         tw_type type = random_type(&r, 3);
         const char *text = tw_print_type(ctx, type);
         tw_type back = tw_parse_type(ctx, text);
@@ -122,7 +129,7 @@ static void dense_bits_come_back(void **state)
     (void)state;
     random_ir r;
     tw_context *ctx = random_context(&r, 79);
-    for (int i = 0; i < 5000; i++) {
+    for (int i = 0; i < (int)rounds(5000); i++) {
         tw_attr attr = random_dense(&r);
         tw_attr back = tw_parse_attr(ctx, tw_print_attr(ctx, attr));
         assert_non_null(back);
@@ -143,8 +150,8 @@ static void every_small_float_comes_back(void **state)
         unsigned size = tw_elem_bits(elems[e]) / 8;
         for (uint32_t bits = 0; bits < 1u << (8 * size); bits += size == 2 ? 7 : 1) {
             tw_type type = tw_type_tensor_static(ctx, elems[e], 0, NULL);
-            tw_attr attr = tw_attr_dense(ctx, type, tw_arena_memdup(tw_context_arena(ctx), &bits, 4),
-                                         size);
+            tw_attr attr =
+                tw_attr_dense(ctx, type, tw_arena_memdup(tw_context_arena(ctx), &bits, 4), size);
             tw_attr back = tw_parse_attr(ctx, tw_print_attr(ctx, attr));
             assert_non_null(back);
             assert_int_equal(tw_elem_load(elems[e], back->u.dense.data, 0), bits);
@@ -189,7 +196,8 @@ static void attributes_read_well(void **state)
     expect_attr(ctx, tw_attr_type(ctx, tw_type_func(ctx, NULL, 0, NULL, 0)), "() -> ()");
     expect_attr(ctx, tw_attr_ints(ctx, (int64_t[]){1, -2, INT64_MIN}, 3),
                 "[1, -2, -9223372036854775808]");
-    expect_attr(ctx, tw_attr_string_n(ctx, "a\0\"\n\xff\xc3\xa9", 7), "\"a\\x00\\\"\\n\\xff\xc3\xa9\"");
+    expect_attr(ctx, tw_attr_string_n(ctx, "a\0\"\n\xff\xc3\xa9", 7),
+                "\"a\\x00\\\"\\n\\xff\xc3\xa9\"");
     expect_attr(ctx, tw_attr_symbol(ctx, "fc1.weight"), "@fc1.weight");
     expect_attr(ctx, tw_attr_symbol(ctx, "a b"), "@\"a b\"");
     expect_attr(ctx, tw_attr_float(ctx, 2), "2.0");
@@ -228,7 +236,8 @@ static void types_read_well(void **state)
         expect_no_diagnostics(ctx, texts[i]);
         assert_string_equal(tw_print_type(ctx, type), texts[i]);
     }
-    assert_ptr_equal(tw_parse_type(ctx, "tensor< 2 x 3xf32 >"), tw_parse_type(ctx, "tensor<2x3xf32>"));
+    assert_ptr_equal(tw_parse_type(ctx, "tensor< 2 x 3xf32 >"),
+                     tw_parse_type(ctx, "tensor<2x3xf32>"));
     assert_ptr_equal(tw_parse_type(ctx, "tensor<2xxyxf32>"), NULL);
     tw_context_destroy(ctx);
 }
@@ -242,7 +251,8 @@ static void elided_data_are_refused(void **state)
     assert_non_null(module);
     const char *elided = tw_print(ctx, module, &(tw_print_options){.elide = 8});
     assert_non_null(strstr(elided, "dense<elided> : tensor<3xf32>"));
-    assert_non_null(strstr(tw_print(ctx, module, &(tw_print_options){.elide = 12}), "[1.0, 2.0, 3.0]"));
+    assert_non_null(
+        strstr(tw_print(ctx, module, &(tw_print_options){.elide = 12}), "[1.0, 2.0, 3.0]"));
     assert_null(parse_text(ctx, elided));
     assert_non_null(strstr(tw_diagnostics(ctx)->message, "--elide 0"));
     tw_context_destroy(ctx);
@@ -405,7 +415,8 @@ static void deep_text_is_refused(void **state)
         free(text);
         tw_context_destroy(ctx);
     }
-    static const char *const exprs[][3] = {{"(", "d0", ")"}, {"-", "d0", ""}, {"min(d0, ", "1", ")"}};
+    static const char *const exprs[][3] = {
+        {"(", "d0", ")"}, {"-", "d0", ""}, {"min(d0, ", "1", ")"}};
     for (size_t i = 0; i < 3; i++) {
         tw_context *ctx = new_context();
         char *inner = nest(exprs[i][0], exprs[i][1], exprs[i][2], 200000);
@@ -451,7 +462,7 @@ static void damaged_text_does_no_harm(void **state)
     (void)state;
     static const char spice[] = "%@\"{}()[]<>:,=x0123.-!^\\ \n/e+";
     unsigned parsed_count = 0;
-    for (uint64_t seed = 1; seed <= 2000; seed++) {
+    for (uint64_t seed = 1; seed <= rounds(2000); seed++) {
         random_ir r;
         tw_context *ctx = random_context(&r, seed);
         const char *text = tw_print(ctx, random_module(&r, 12), &(tw_print_options){seed % 2, 0});
@@ -533,8 +544,8 @@ static double time_of(size_t n)
     tw_value *value = func->regions[0].args[0];
     tw_builder b = tw_builder_before(ctx, last);
     for (size_t i = 0; i < n; i++) {
-        value = tw_graph_build(&b, TW_GRAPH_ADD, ((tw_value *[]){value, value}), 2, value->type,
-                               NULL);
+        value =
+            tw_graph_build(&b, TW_GRAPH_ADD, ((tw_value *[]){value, value}), 2, value->type, NULL);
         tw_value_set_name(value, "y");
     }
     tw_op_set_operand(last, 0, value);

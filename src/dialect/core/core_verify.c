@@ -3,6 +3,7 @@
 #include "dialect/core/core_syntax.h"
 
 #include "base/map.h"
+#include "ir/traverse.h"
 
 #include <string.h>
 
@@ -102,34 +103,32 @@ static bool verify_call(tw_context *ctx, const tw_op *call, const tw_op *callee)
                     tw_print_type(ctx, type));
 }
 
-typedef struct call_checker {
-    tw_context *ctx;
-    const tw_op *module;
-    tw_map functions;
-    bool good;
-} call_checker;
-
-static bool check_call(tw_op *op, void *data)
+/* Calls in the module, but not in modules inside it, which have checked theirs. */
+static bool verify_calls(tw_context *ctx, const tw_op *module, const tw_map *functions)
 {
-    call_checker *c = data;
-    if (tw_is_core(op, TW_CORE_CALL) &&
-        tw_op_enclosing(op, &tw_core_ops[TW_CORE_MODULE]) == c->module)
-        c->good = verify_call(c->ctx, op,
-                              tw_map_get_str(&c->functions, tw_op_string(op, "callee", ""))) &&
-                  c->good;
-    return true;
+    bool good = true;
+    tw_traversal t = {.root = (tw_op *)module};
+    for (tw_step step; (step = tw_traverse(&t)) != TW_STEP_DONE;) {
+        if (step != TW_STEP_OP)
+            continue;
+        t.skip = t.op != module && tw_is_core(t.op, TW_CORE_MODULE);
+        const char *callee =
+            tw_is_core(t.op, TW_CORE_CALL) ? tw_op_string(t.op, "callee", "") : NULL;
+        if (callee)
+            good = verify_call(ctx, t.op, tw_map_get_str(functions, callee)) && good;
+    }
+    return good;
 }
 
 static bool verify_module(tw_context *ctx, const tw_op *op)
 {
-    call_checker c = {ctx, op, tw_map_make(tw_context_arena(ctx)), true};
-    for (tw_op *inner = op->regions[0].first; inner; inner = inner->next)
-        if ((inner->def->traits & TW_TRAIT_SYMBOL) && inner->n_regions)
-            tw_map_put_str(&c.functions, tw_op_string(inner, "sym_name", ""), inner);
-    tw_walk((tw_op *)op, check_call, &c);
+    tw_map functions = tw_map_make(tw_context_arena(ctx));
     if (op->regions[0].n_args)
         return tw_error(ctx, op->loc, "a module has no arguments");
-    return c.good;
+    for (tw_op *inner = op->regions[0].first; inner; inner = inner->next)
+        if ((inner->def->traits & TW_TRAIT_SYMBOL) && inner->n_regions)
+            tw_map_put_str(&functions, tw_op_string(inner, "sym_name", ""), inner);
+    return verify_calls(ctx, op, &functions);
 }
 
 bool tw_core_verify(tw_context *ctx, const tw_op *op)

@@ -135,6 +135,8 @@ static bool parse_group(tw_parser *p, const tw_op_def *def, tw_op **out)
     tw_context *ctx = tw_q_context(p);
     const char *name = NULL;
     group_inputs in = {0};
+    if (!tw_q_peek_symbol(p) && !tw_q_peek(p, "("))
+        return tw_q_generic(p, def, out);
     if ((tw_q_peek_symbol(p) && !tw_q_symbol(p, &name)) || !parse_inputs(p, &in))
         return false;
     unsigned n_results = tw_q_result_count(p), n = (unsigned)in.values.len;
