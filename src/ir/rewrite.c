@@ -2,8 +2,9 @@
  *
  * A worklist holds the operations that may match: at first all inside the root, first to last;
  * then only what a rewrite touched: new operations, the users of replaced or changed results and
- * the producers of operands that lost a use. So the work is linear in the operations plus the
- * rewrites, and nothing is scanned twice without a reason.
+ * the producers of operands that lost a use. A pattern may look further than that, so when the list
+ * is empty and something has changed, all are looked at once more, a few times at most. So the work
+ * is linear in the operations plus the rewrites.
  *
  * New operations are found without hooks in the builder: they stand between the place where the
  * last builder was made and the operation that was in front of it then. */
@@ -12,7 +13,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { REWRITES_PER_OP = 64 };
+enum {
+    REWRITES_PER_OP = 64,
+    MAX_ROUNDS = 4, /* a linear number of visits, whatever the patterns do */
+};
 
 /* The patterns of one root definition, best first. */
 typedef struct pattern_list {
@@ -22,11 +26,13 @@ typedef struct pattern_list {
 struct tw_rewriter {
     tw_context *ctx;
     tw_op *root;
-    pattern_list any;                  /* of patterns without a root */
-    tw_map by_def;                     /* definition -> pattern_list, those of `any` merged in */
-    TW_VEC(tw_op *) work;              /* a stack; NULL where an operation was taken out */
-    tw_map positions;                  /* operation -> index in work + 1 */
-    tw_builder builder;                /* the one handed out last */
+    pattern_list any;     /* of patterns without a root */
+    tw_map by_def;        /* definition -> pattern_list, those of `any` merged in */
+    TW_VEC(tw_op *) work; /* a stack; NULL where an operation was taken out */
+    tw_map positions;     /* operation -> index in work + 1 */
+    tw_builder builder;   /* the one handed out last */
+    bool (*eligible)(const tw_op *op, void *data); /* NULL: all are offered to patterns */
+    void *eligible_data;
     tw_region *built_in;               /* it was made there, */
     tw_op *built_after, *built_before; /* between these two (NULL: the region's ends) */
     TW_VEC(tw_value *) operands;       /* of the operation that a pattern is tried on */
@@ -231,39 +237,57 @@ static size_t fill_worklist(tw_rewriter *rw)
     return n;
 }
 
+/* Where the driver stands. */
+typedef struct progress {
+    uint64_t changes, max_changes;
+    uint64_t budget; /* applications that are left */
+} progress;
+
+/* One operation of the worklist; false when it is time to stop. */
+static bool step(tw_rewriter *rw, tw_op *op, progress *p)
+{
+    tw_loc loc = op->loc; /* the operation may be gone afterwards */
+    if (is_dead(op)) {
+        tw_rw_erase(rw, op);
+        return ++p->changes < p->max_changes;
+    }
+    const tw_pattern *applied =
+        !rw->eligible || rw->eligible(op, rw->eligible_data) ? apply_one(rw, op) : NULL;
+    if (!applied)
+        return true;
+    p->changes++;
+    if (--p->budget > 0)
+        return p->changes < p->max_changes;
+    tw_warning(rw->ctx, loc,
+               "rewriting was stopped after %d changes per operation; the last pattern that "
+               "applied is '%s'",
+               REWRITES_PER_OP, applied->name);
+    return false;
+}
+
 uint64_t tw_rewrite_drive(tw_context *ctx, tw_op *root, const tw_pattern *patterns, size_t n,
                           bool (*eligible)(const tw_op *op, void *data), void *data,
                           uint64_t max_changes)
 {
     tw_rewriter rw = {.ctx = ctx,
                       .root = root,
+                      .eligible = eligible,
+                      .eligible_data = data,
                       .by_def = tw_map_make(ctx->arena),
                       .positions = tw_map_make(ctx->arena)};
+    progress p = {.max_changes = max_changes};
     index_patterns(&rw, patterns, n);
-    uint64_t budget = (uint64_t)fill_worklist(&rw) * REWRITES_PER_OP;
-    uint64_t changes = 0;
-    for (tw_op *op; changes < max_changes && (op = pop(&rw));) {
-        if (is_dead(op)) {
-            tw_rw_erase(&rw, op);
-            changes++;
-            continue;
-        }
-        if (eligible && !eligible(op, data))
-            continue;
-        tw_loc loc = op->loc; /* the operation may be gone afterwards */
-        const tw_pattern *applied = apply_one(&rw, op);
-        if (!applied)
-            continue;
-        changes++;
-        if (--budget == 0) {
-            tw_warning(ctx, loc,
-                       "rewriting was stopped after %d changes per operation; the last pattern "
-                       "that applied is '%s'",
-                       REWRITES_PER_OP, applied->name);
-            break;
-        }
+    bool going = max_changes > 0;
+    for (int round = 0; round < MAX_ROUNDS && going; round++) {
+        uint64_t before = p.changes;
+        size_t size = fill_worklist(&rw);
+        if (round == 0)
+            p.budget = (uint64_t)size * REWRITES_PER_OP;
+        for (tw_op *op; going && (op = pop(&rw));)
+            going = step(&rw, op, &p);
+        going = going && p.changes > before;
     }
-    return changes;
+    return p.changes;
 }
 
 void tw_rewrite_greedily(tw_context *ctx, tw_op *root, const tw_pattern *patterns, size_t n,

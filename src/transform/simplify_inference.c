@@ -31,13 +31,13 @@ static tw_value *unary(tw_builder *b, tw_graph_kind kind, tw_value *x)
     return tw_graph_build(b, kind, &x, 1, x->type, NULL);
 }
 
-/* x with `n` elements as rank `rank`, all sizes 1 but that of `axis`. */
+/* x, of `n` elements, so that it broadcasts along `axis` of rank `rank`: n x 1 x … x 1. */
 static tw_value *along_axis(tw_builder *b, tw_value *x, tw_expr n, unsigned rank, unsigned axis)
 {
     tw_expr dims[TW_MAX_RANK];
-    for (unsigned i = 0; i < rank; i++)
-        dims[i] = i == axis ? n : tw_expr_const(b->ctx, 1);
-    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank, dims, NULL);
+    for (unsigned i = axis; i < rank; i++)
+        dims[i - axis] = i == axis ? n : tw_expr_const(b->ctx, 1);
+    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank - axis, dims, NULL);
     return x->type == type ? x : tw_graph_build(b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
 }
 

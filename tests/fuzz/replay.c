@@ -9,6 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/* 1 when it cannot be read; folders are passed over. */
 static int replay_file(const char *path)
 {
     FILE *f = fopen(path, "rb");
@@ -16,6 +17,10 @@ static int replay_file(const char *path)
     if (!f || fstat(fileno(f), &info)) {
         perror(path);
         return 1;
+    }
+    if (S_ISDIR(info.st_mode)) {
+        fclose(f);
+        return 0;
     }
     /* Exactly as large as the input, so that a sanitizer sees reads beyond it. */
     size_t size = (size_t)info.st_size;

@@ -1,5 +1,6 @@
 # Installs the build tree BUILD below WORK, moves the installation, and builds and runs CONSUMER
-# against it: through the CMake package files, and through pkg-config.
+# against it: through the CMake package files, and through pkg-config. Then the examples, which build
+# by themselves as well.
 set(prefix ${WORK}/moved)
 file(REMOVE_RECURSE ${WORK})
 
@@ -26,6 +27,13 @@ foreach(name runtime compiler)
   run(cc ${CONSUMER}/use_${name}.c -o ${WORK}/${name} ${flags})
   run(${WORK}/${name})
 endforeach()
+
+foreach(example dialect ocr)
+  run(${CMAKE_COMMAND} -S ${EXAMPLES}/${example} -B ${WORK}/${example}
+      -DCMAKE_PREFIX_PATH=${prefix})
+  run(${CMAKE_COMMAND} --build ${WORK}/${example})
+endforeach()
+run(${prefix}/bin/tilewright-opt --load-plugin ${WORK}/dialect/libpoly.so --list-passes)
 
 # The runtime goes into small places.
 file(SIZE ${prefix}/${LIBDIR}/libtilewright_runtime.so size)

@@ -142,8 +142,10 @@ static void attributes_and_types_are_unique(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uses_follow_operands),       cmocka_unit_test(order_survives_many_inserts),
-        cmocka_unit_test(clones_are_complete),        cmocka_unit_test(walk_lets_visit_erase),
+        cmocka_unit_test(uses_follow_operands),
+        cmocka_unit_test(order_survives_many_inserts),
+        cmocka_unit_test(clones_are_complete),
+        cmocka_unit_test(walk_lets_visit_erase),
         cmocka_unit_test(attributes_and_types_are_unique),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

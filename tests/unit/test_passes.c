@@ -212,9 +212,8 @@ static void dumps_have_titles(void **state)
     titles[0] = 0;
     tw_pipeline_options options = {.dump_before = "on-box", .dump_after = "all", .dump = note_dump};
     assert_true(tw_run_pipeline(f.ctx, f.root, "on-box,on-item", &options));
-    assert_string_equal(titles,
-                        "before on-box on core.box @box; after on-box on core.box @box; "
-                        "after on-item on core.item @a; after on-item on core.item @b; ");
+    assert_string_equal(titles, "before on-box on core.box @box; after on-box on core.box @box; "
+                                "after on-item on core.item @a; after on-item on core.item @b; ");
     options.dump_before = "on-bxo";
     assert_false(tw_run_pipeline(f.ctx, f.root, "on-box", &options));
     tw_context_destroy(f.ctx);

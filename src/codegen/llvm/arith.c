@@ -1,5 +1,5 @@
-/* arith.c: operations on register values. Each has up to three forms, for floating point, integers
- * and bool, named in one table.
+/* arith.c: operations on register values. Each has a form for floating point, one for integers, or
+ * both, named in one table.
  *
  * Floats narrower than f32 are computed in f32 (f16 natively where the target can) and rounded
  * after each operation. 4-bit integers are computed in 8 bits and cut. Integer division never
@@ -264,8 +264,7 @@ static LLVMValueRef int_mod(args *x)
     return pick(x, adjust, LLVMBuildAdd(x->build, r, x->b, ""), r);
 }
 
-/* Of bool: what the numbers 0 and 1 would give, and 1 for all but 0. Counts of shifts are unsigned;
- * none below the width shifts everything out. */
+/* Counts of shifts are unsigned; none below the width shifts everything out. */
 static LLVMValueRef width(const args *x)
 {
     unsigned bits = LLVMGetIntTypeWidth(tw_cg_scalar(x->type));
@@ -311,26 +310,6 @@ LLVMValueRef tw_cg_int_pow(tw_cg *cg, LLVMValueRef a, LLVMValueRef b, bool is_si
     return LLVMBuildSelect(cg->b, keep, out, none, "");
 }
 
-static LLVMValueRef bool_shr(args *x)
-{
-    return LLVMBuildAnd(x->build, x->a, LLVMBuildNot(x->build, x->b, ""), "");
-}
-
-static LLVMValueRef bool_pow(args *x)
-{
-    return LLVMBuildOr(x->build, x->a, LLVMBuildNot(x->build, x->b, ""), "");
-}
-
-static LLVMValueRef bool_fma(args *x)
-{
-    return LLVMBuildOr(x->build, LLVMBuildAnd(x->build, x->a, x->b, ""), x->c, "");
-}
-
-static LLVMValueRef nothing(args *x)
-{
-    return zero(x);
-}
-
 static LLVMValueRef int_pow(args *x)
 {
     return tw_cg_int_pow(x->cg, x->a, x->b, x->is_signed);
@@ -339,28 +318,28 @@ static LLVMValueRef int_pow(args *x)
 /* ---- The table ---- */
 
 typedef struct forms {
-    emit_fn real, integer, boolean;
+    emit_fn real, integer; /* bool counts as an integer of one bit */
 } forms;
 static const forms table[TW_LOOP_COUNT] = {
-    [TW_LOOP_NEG] = {real_neg, int_neg, same},      [TW_LOOP_ABS] = {real_abs, int_abs, same},
-    [TW_LOOP_NOT] = {NULL, int_not, int_not},       [TW_LOOP_EXP] = {real_math, NULL, NULL},
-    [TW_LOOP_LOG] = {real_math, NULL, NULL},        [TW_LOOP_SQRT] = {real_sqrt, NULL, NULL},
-    [TW_LOOP_SIN] = {real_math, NULL, NULL},        [TW_LOOP_COS] = {real_math, NULL, NULL},
-    [TW_LOOP_TAN] = {real_math, NULL, NULL},        [TW_LOOP_ASIN] = {real_math, NULL, NULL},
-    [TW_LOOP_ACOS] = {real_math, NULL, NULL},       [TW_LOOP_ATAN] = {real_math, NULL, NULL},
-    [TW_LOOP_SINH] = {real_math, NULL, NULL},       [TW_LOOP_COSH] = {real_math, NULL, NULL},
-    [TW_LOOP_TANH] = {real_math, NULL, NULL},       [TW_LOOP_ASINH] = {real_math, NULL, NULL},
-    [TW_LOOP_ACOSH] = {real_math, NULL, NULL},      [TW_LOOP_ATANH] = {real_math, NULL, NULL},
-    [TW_LOOP_ERF] = {real_math, NULL, NULL},        [TW_LOOP_FLOOR] = {real_floor, same, same},
-    [TW_LOOP_CEIL] = {real_ceil, same, same},       [TW_LOOP_ROUND] = {real_round, same, same},
-    [TW_LOOP_ADD] = {real_add, int_add, int_or},    [TW_LOOP_SUB] = {real_sub, int_sub, int_xor},
-    [TW_LOOP_MUL] = {real_mul, int_mul, int_and},   [TW_LOOP_DIV] = {real_div, int_div, int_and},
-    [TW_LOOP_REM] = {real_rem, int_rem, nothing},   [TW_LOOP_MOD] = {real_mod, int_mod, nothing},
-    [TW_LOOP_POW] = {real_math, int_pow, bool_pow}, [TW_LOOP_MAX] = {real_max, int_max, int_or},
-    [TW_LOOP_MIN] = {real_min, int_min, int_and},   [TW_LOOP_AND] = {NULL, int_and, int_and},
-    [TW_LOOP_OR] = {NULL, int_or, int_or},          [TW_LOOP_XOR] = {NULL, int_xor, int_xor},
-    [TW_LOOP_SHL] = {NULL, int_shl, same},          [TW_LOOP_SHR] = {NULL, int_shr, bool_shr},
-    [TW_LOOP_FMA] = {real_fma, int_fma, bool_fma},
+    [TW_LOOP_NEG] = {real_neg, int_neg},  [TW_LOOP_ABS] = {real_abs, int_abs},
+    [TW_LOOP_NOT] = {NULL, int_not},      [TW_LOOP_EXP] = {real_math, NULL},
+    [TW_LOOP_LOG] = {real_math, NULL},    [TW_LOOP_SQRT] = {real_sqrt, NULL},
+    [TW_LOOP_SIN] = {real_math, NULL},    [TW_LOOP_COS] = {real_math, NULL},
+    [TW_LOOP_TAN] = {real_math, NULL},    [TW_LOOP_ASIN] = {real_math, NULL},
+    [TW_LOOP_ACOS] = {real_math, NULL},   [TW_LOOP_ATAN] = {real_math, NULL},
+    [TW_LOOP_SINH] = {real_math, NULL},   [TW_LOOP_COSH] = {real_math, NULL},
+    [TW_LOOP_TANH] = {real_math, NULL},   [TW_LOOP_ASINH] = {real_math, NULL},
+    [TW_LOOP_ACOSH] = {real_math, NULL},  [TW_LOOP_ATANH] = {real_math, NULL},
+    [TW_LOOP_ERF] = {real_math, NULL},    [TW_LOOP_FLOOR] = {real_floor, same},
+    [TW_LOOP_CEIL] = {real_ceil, same},   [TW_LOOP_ROUND] = {real_round, same},
+    [TW_LOOP_ADD] = {real_add, int_add},  [TW_LOOP_SUB] = {real_sub, int_sub},
+    [TW_LOOP_MUL] = {real_mul, int_mul},  [TW_LOOP_DIV] = {real_div, int_div},
+    [TW_LOOP_REM] = {real_rem, int_rem},  [TW_LOOP_MOD] = {real_mod, int_mod},
+    [TW_LOOP_POW] = {real_math, int_pow}, [TW_LOOP_MAX] = {real_max, int_max},
+    [TW_LOOP_MIN] = {real_min, int_min},  [TW_LOOP_AND] = {NULL, int_and},
+    [TW_LOOP_OR] = {NULL, int_or},        [TW_LOOP_XOR] = {NULL, int_xor},
+    [TW_LOOP_SHL] = {NULL, int_shl},      [TW_LOOP_SHR] = {NULL, int_shr},
+    [TW_LOOP_FMA] = {real_fma, int_fma},
 };
 
 tw_elem tw_cg_compute_elem(tw_cg *cg, tw_elem elem)
@@ -383,7 +362,7 @@ static LLVMValueRef apply(tw_cg *cg, const tw_op *op, tw_loop_kind kind, tw_elem
                           LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
     const forms *f = &table[kind];
-    emit_fn emit = tw_elem_is_float(elem) ? f->real : elem == TW_BOOL ? f->boolean : f->integer;
+    emit_fn emit = tw_elem_is_float(elem) ? f->real : f->integer;
     if (!emit)
         tw_cg_fail(cg, op, "%s is not defined for elements of type %s", op->def->name,
                    tw_elem_name(elem));

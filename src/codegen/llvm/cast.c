@@ -196,7 +196,7 @@ static LLVMValueRef to_bool(tw_cg *cg, LLVMValueRef v, bool real)
 
 LLVMValueRef tw_cg_cast(tw_cg *cg, LLVMValueRef v, tw_elem from, tw_elem to, bool saturate)
 {
-    if (from == to)
+    if (from == to && !(saturate && to == TW_F8E5M2)) /* whose infinities saturate too */
         return v;
     if (from == TW_STRING || to == TW_STRING)
         tw_cg_fail(cg, NULL, "there is no cast from %s to %s", tw_elem_name(from),

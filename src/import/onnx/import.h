@@ -1,0 +1,225 @@
+/* import.h: the state of one ONNX import and what handlers of operators work with; private to
+ * src/import/onnx. */
+#ifndef TW_IMPORT_ONNX_IMPORT_H
+#define TW_IMPORT_ONNX_IMPORT_H
+
+#include "base/file.h"
+#include "import/build.h"
+#include "import/known.h"
+#include "import/onnx/onnx.h"
+#include "import/onnx/onnx.pb-c.h"
+
+typedef struct tw_onnx tw_onnx;
+typedef struct tw_onnx_node tw_onnx_node;
+
+/* Makes the graph operations of a node and sets its outputs. False when an error was added. */
+typedef bool (*tw_onnx_handler)(tw_onnx_node *n);
+
+/* A row of the operator table: one operator over a range of operator set versions. */
+typedef struct tw_onnx_op {
+    const char *domain, *name;
+    int since, until;
+    int min_in, max_in; /* inputs; max_in -1: any number */
+    tw_onnx_handler handler;
+    int param; /* for handlers that serve several operators: often a tw_graph_kind */
+} tw_onnx_op;
+
+/* The row for an operator, or NULL. */
+const tw_onnx_op *tw_onnx_find(const char *domain, const char *name, int64_t version);
+
+/* Values of `param` for reductions that are no single graph operation. */
+enum {
+    TW_ONNX_L1 = TW_GRAPH_COUNT,
+    TW_ONNX_L2,
+    TW_ONNX_LOG_SUM,
+    TW_ONNX_LOG_SUM_EXP,
+    TW_ONNX_SUM_SQUARE,
+};
+
+/* Versions of the operator sets that a model or a function uses. */
+typedef struct tw_onnx_opsets {
+    Onnx__OperatorSetIdProto *const *items;
+    size_t n;
+} tw_onnx_opsets;
+
+/* Version of a domain's operator set; 0 when it is not imported. */
+int64_t tw_onnx_opset(const tw_onnx_opsets *sets, const char *domain);
+
+/* Names that a graph's or function's nodes see. */
+typedef struct tw_onnx_scope {
+    struct tw_onnx_scope *parent; /* of a subgraph: what surrounds it */
+    tw_map values;                /* name -> tw_value */
+    tw_map declared;              /* name -> ValueInfoProto */
+    tw_map initializers;          /* name -> TensorProto, not yet made a constant */
+    const tw_onnx_opsets *opsets;
+    const struct tw_onnx_call *call; /* the function that is being inlined, or NULL */
+} tw_onnx_scope;
+
+/* A function being inlined. */
+typedef struct tw_onnx_call {
+    const struct tw_onnx_call *caller;
+    const Onnx__FunctionProto *function;
+    const Onnx__NodeProto *node; /* the call; its attributes replace references */
+    const char *text;            /* the call, for diagnostics */
+} tw_onnx_call;
+
+struct tw_onnx {
+    tw_context *ctx;
+    tw_arena *arena; /* gone when the import ends */
+    tw_gb g;
+    const tw_import_options *options;
+    const char *file; /* for messages */
+    const char *dir;  /* of external data, or NULL */
+    tw_loc loc;       /* of the model as a whole */
+    const unsigned char *data;
+    size_t size;
+    const Onnx__ModelProto *model;
+    tw_onnx_opsets opsets;
+    tw_map functions;  /* key -> FunctionProto */
+    tw_map data_files; /* location -> tw_file */
+    tw_map bound;      /* symbol -> size given by an option (tw_import_shape) */
+    int64_t nodes;     /* handled so far */
+};
+
+struct tw_onnx_node {
+    tw_onnx *im;
+    tw_gb *g;
+    tw_context *ctx;
+    tw_onnx_scope *scope;
+    const Onnx__NodeProto *proto;
+    const tw_onnx_op *op;
+    int64_t version; /* of the operator set */
+    unsigned n_in, n_out;
+    tw_value **in;  /* NULL where left out */
+    tw_value **out; /* to be set; those without a name need not be */
+};
+
+/* ---- Graphs ---- */
+
+/* Imports the nodes of a graph into the scope. */
+bool tw_onnx_nodes(tw_onnx *im, tw_onnx_scope *scope, Onnx__NodeProto *const *nodes, size_t n);
+/* A subgraph without inputs, inlined here; sets `out` to its outputs, n of them. */
+bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_value **out);
+/* The value of that name, or NULL: not defined (so far). */
+tw_value *tw_onnx_lookup(tw_onnx *im, tw_onnx_scope *scope, const char *name);
+tw_onnx_scope tw_onnx_scope_make(tw_onnx *im, tw_onnx_scope *parent, const tw_onnx_opsets *opsets);
+/* Makes the initializers of a graph known by name. */
+bool tw_onnx_initializers(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto *graph);
+/* The main graph: arguments, body and return of `func`. */
+bool tw_onnx_main(tw_onnx *im, tw_op *func);
+/* Inlines a call of a local function. */
+bool tw_onnx_inline_function(tw_onnx_node *n, const Onnx__FunctionProto *function);
+/* Makes the model's local functions known; the one that a node calls, or NULL. */
+bool tw_onnx_functions(tw_onnx *im);
+const Onnx__FunctionProto *tw_onnx_function(tw_onnx *im, const Onnx__NodeProto *node);
+/* Refuses models with unknown operators, by one diagnostic that lists them all. */
+bool tw_onnx_check_operators(tw_onnx *im);
+/* "Conv 'layer1/conv'", for diagnostics. */
+const char *tw_onnx_node_text(tw_onnx *im, const Onnx__NodeProto *node);
+/* "" for the default domain's other name, ai.onnx. */
+const char *tw_onnx_domain(const char *domain);
+static inline const char *tw_onnx_text(const char *text)
+{
+    return text ? text : "";
+}
+
+/* ---- Types and tensors ---- */
+
+/* The element type of a TensorProto data type; false when there is none. */
+bool tw_onnx_elem(int32_t data_type, tw_elem *out);
+const char *tw_onnx_elem_name(int32_t data_type);
+/* A constant of the tensor's data, which stays in the file if it can. NULL with an error. */
+tw_value *tw_onnx_tensor(tw_onnx *im, const Onnx__TensorProto *tensor, const char *name);
+/* The type of a graph input, symbols that options fix replaced; NULL with an error. */
+tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input);
+/* Takes the shapes of the options: symbols of inputs get their sizes. */
+bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph);
+/* Checks the declared type of a value against the inferred one. */
+bool tw_onnx_check_declared(tw_onnx *im, const tw_onnx_scope *scope, const char *name,
+                            const tw_value *value);
+/* Bytes of external data; NULL with an error at the builder's location. */
+const unsigned char *tw_onnx_external(tw_onnx *im, const Onnx__TensorProto *tensor, size_t size);
+
+/* ---- What handlers use ---- */
+
+/* Adds an error at the node; false. */
+#define tw_onnx_error(n, ...) (tw_gb_error((n)->g, __VA_ARGS__) != NULL)
+
+/* Input i, or NULL when it is left out. */
+static inline tw_value *tw_onnx_in(const tw_onnx_node *n, unsigned i)
+{
+    return i < n->n_in ? n->in[i] : NULL;
+}
+/* Whether output i is wanted. */
+static inline bool tw_onnx_wants(const tw_onnx_node *n, unsigned i)
+{
+    return i < n->n_out && n->proto->output[i][0];
+}
+/* Sets output i; false when the value is NULL. */
+static inline bool tw_onnx_set(tw_onnx_node *n, unsigned i, tw_value *value)
+{
+    if (i < n->n_out)
+        n->out[i] = value;
+    return value != NULL;
+}
+/* Refuses outputs beyond the first `n_out`. */
+bool tw_onnx_max_outputs(tw_onnx_node *n, unsigned n_out);
+
+/* The attribute, references to a function's attributes resolved; NULL when absent. */
+const Onnx__AttributeProto *tw_onnx_attr(const tw_onnx_node *n, const char *name);
+/* Attributes with a default for absent ones; one of another type is an error and sets *ok false. */
+int64_t tw_onnx_int(tw_onnx_node *n, const char *name, int64_t absent, bool *ok);
+double tw_onnx_float(tw_onnx_node *n, const char *name, double absent, bool *ok);
+const char *tw_onnx_string(tw_onnx_node *n, const char *name, const char *absent, bool *ok);
+/* NULL and *count = 0 when absent. */
+const int64_t *tw_onnx_int_list(tw_onnx_node *n, const char *name, size_t *count, bool *ok);
+const float *tw_onnx_float_list(tw_onnx_node *n, const char *name, size_t *count, bool *ok);
+
+/* An axis attribute or value in 0..rank-1; negative ones count from the end. */
+bool tw_onnx_axis(tw_onnx_node *n, int64_t axis, unsigned rank, unsigned *out);
+/* A set of axes as bits; repeated ones are errors. */
+bool tw_onnx_axes(tw_onnx_node *n, const int64_t *axes, size_t count, unsigned rank, uint32_t *out);
+/* Axes from input `i` or, when the operator set is older than `since`, from the attribute "axes".
+ * *given tells whether there were any. */
+bool tw_onnx_axes_operand(tw_onnx_node *n, unsigned i, int64_t since, unsigned rank, uint32_t *out,
+                          bool *given);
+
+/* Input i's elements, which must be known: numbers, or sizes that may be symbolic. NULL with an
+ * error that names the input. */
+const int64_t *tw_onnx_known_ints(tw_onnx_node *n, unsigned i, size_t *count);
+const tw_expr *tw_onnx_known_exprs(tw_onnx_node *n, unsigned i, size_t *count);
+const double *tw_onnx_known_reals(tw_onnx_node *n, unsigned i, size_t *count);
+
+/* Windows of convolutions and pools: one entry for each spatial axis. */
+typedef struct tw_onnx_window {
+    unsigned n; /* spatial axes */
+    tw_expr kernel[TW_MAX_RANK];
+    int64_t strides[TW_MAX_RANK], dilations[TW_MAX_RANK];
+    tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK]; /* padding */
+    bool same, lower;                             /* auto_pad: SAME_UPPER or SAME_LOWER */
+} tw_onnx_window;
+
+/* Attributes strides, dilations, pads, auto_pad for `spatial` axes; kernel is the caller's. */
+bool tw_onnx_read_window(tw_onnx_node *n, unsigned spatial, tw_onnx_window *w);
+/* dilation * (kernel - 1) + 1 */
+tw_expr tw_onnx_window_extent(tw_onnx_node *n, const tw_onnx_window *w, unsigned i);
+/* Sizes of the result along the spatial axes of x; fills in the padding of SAME and, for ceil_mode,
+ * enlarges the one at the end to what the last window needs. False with an error. */
+bool tw_onnx_window_sizes(tw_onnx_node *n, tw_onnx_window *w, const tw_expr *sizes, bool ceil_mode,
+                          tw_expr *out);
+/* Their graph attributes: strides, dilations, pads_begin, pads_end; n_attrs in all. */
+enum { TW_ONNX_WINDOW_ATTRS = 4 };
+void tw_onnx_window_attrs(tw_onnx_node *n, const tw_onnx_window *w, tw_named_attr *attrs);
+
+/* Whether input i has one of the element types (bits 1 << tw_elem); an error when not. */
+bool tw_onnx_check_elem(tw_onnx_node *n, unsigned i, uint32_t allowed);
+enum {
+    TW_ONNX_FLOATS = 1 << TW_F64 | 1 << TW_F32 | 1 << TW_F16 | 1 << TW_BF16,
+    TW_ONNX_SIGNED = 1 << TW_I64 | 1 << TW_I32 | 1 << TW_I16 | 1 << TW_I8,
+    TW_ONNX_UNSIGNED = 1 << TW_U64 | 1 << TW_U32 | 1 << TW_U16 | 1 << TW_U8,
+    TW_ONNX_INTS = TW_ONNX_SIGNED | TW_ONNX_UNSIGNED,
+    TW_ONNX_INDICES = 1 << TW_I64 | 1 << TW_I32,
+    TW_ONNX_NUMBERS = TW_ONNX_FLOATS | TW_ONNX_INTS,
+};
+
+#endif

@@ -1,0 +1,119 @@
+/* main_graph.c: the main graph as a function: arguments, nodes, results, then what nothing uses is
+ * dropped. */
+#include "import/onnx/import.h"
+
+#include "base/vec.h"
+#include "dialect/core/core.h"
+
+/* ---- Arguments ---- */
+
+static bool add_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto *graph,
+                       tw_region *body)
+{
+    im->g.b.loc = im->loc;
+    for (size_t i = 0; i < graph->n_input; i++) {
+        const Onnx__ValueInfoProto *input = graph->input[i];
+        const char *name = tw_onnx_text(input->name);
+        if (!*name)
+            return tw_error(im->ctx, im->loc, "input %zu has no name", i);
+        /* Old models list initializers as inputs with a default. */
+        if (tw_map_get_str(&scope->initializers, name))
+            continue;
+        tw_type type = tw_onnx_input_type(im, input);
+        if (!type || !tw_gb_check_type(&im->g, type))
+            return false;
+        tw_value *arg = tw_region_add_arg(body, type, name);
+        if (tw_map_put_str(&scope->values, name, arg))
+            return tw_error(im->ctx, im->loc, "two inputs have the name '%s'", name);
+    }
+    return true;
+}
+
+static void declare(tw_onnx_scope *scope, Onnx__ValueInfoProto *const *infos, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (infos[i]->name)
+            tw_map_put_str(&scope->declared, infos[i]->name, infos[i]);
+}
+
+/* ---- Results ---- */
+
+typedef struct results {
+    TW_VEC(tw_value *) values;
+    TW_VEC(tw_attr) names;
+    tw_map seen;
+} results;
+
+static bool add_result(tw_onnx *im, tw_onnx_scope *scope, results *r, const char *name,
+                       const char *what)
+{
+    size_t errors = tw_error_count(im->ctx);
+    tw_value *value = *name ? tw_onnx_lookup(im, scope, name) : NULL;
+    if (!value)
+        return tw_error_count(im->ctx) == errors
+                   ? tw_error(im->ctx, im->loc, "nothing gives the %s '%s'", what, name)
+                   : false;
+    if (tw_map_put_str(&r->seen, name, value))
+        return tw_error(im->ctx, im->loc, "two outputs have the name '%s'", name);
+    tw_vec_push(im->arena, &r->values, value);
+    tw_vec_push(im->arena, &r->names, tw_attr_string(im->ctx, name));
+    return tw_onnx_check_declared(im, scope, name, value);
+}
+
+static bool add_results(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto *graph,
+                        results *r)
+{
+    im->g.b.loc = im->loc;
+    r->seen = tw_map_make(im->arena);
+    for (size_t i = 0; i < graph->n_output; i++)
+        if (!add_result(im, scope, r, tw_onnx_text(graph->output[i]->name), "output"))
+            return false;
+    for (size_t i = 0; i < im->options->n_extra_outputs; i++)
+        if (!tw_map_get_str(&r->seen, im->options->extra_outputs[i]) &&
+            !add_result(im, scope, r, im->options->extra_outputs[i], "additional output"))
+            return false;
+    return r->values.len > 0 || tw_error(im->ctx, im->loc, "the model has no outputs");
+}
+
+/* Operations that became superfluous: shape arithmetic, unused initializers. */
+static void drop_unused(tw_region *body)
+{
+    for (tw_op *op = body->last, *prev; op; op = prev) {
+        bool used = !(op->def->traits & TW_TRAIT_PURE);
+        prev = op->prev;
+        for (unsigned i = 0; i < op->n_results; i++)
+            used |= op->results[i].uses != NULL;
+        if (!used)
+            tw_op_erase(op);
+    }
+}
+
+static tw_attr argument_names(tw_onnx *im, const tw_region *body)
+{
+    tw_attr *names = TW_NEW_ARRAY(im->arena, tw_attr, body->n_args);
+    for (unsigned i = 0; i < body->n_args; i++)
+        names[i] = tw_attr_string(im->ctx, body->args[i]->name);
+    return tw_attr_array(im->ctx, names, body->n_args);
+}
+
+bool tw_onnx_main(tw_onnx *im, tw_op *func)
+{
+    const Onnx__GraphProto *graph = im->model->graph;
+    tw_region *body = tw_core_body(func);
+    tw_onnx_scope scope = tw_onnx_scope_make(im, NULL, &im->opsets);
+    results r = {0};
+    declare(&scope, graph->value_info, graph->n_value_info);
+    declare(&scope, graph->output, graph->n_output);
+    if (!tw_onnx_initializers(im, &scope, graph) || !tw_onnx_bind_shapes(im, graph) ||
+        !add_inputs(im, &scope, graph, body) ||
+        !tw_onnx_nodes(im, &scope, graph->node, graph->n_node) ||
+        !add_results(im, &scope, graph, &r))
+        return false;
+    im->g.b.loc = im->loc;
+    tw_core_return(&im->g.b, r.values.data, (unsigned)r.values.len);
+    tw_core_func_update_type(func);
+    tw_op_set_attr(func, "input_names", argument_names(im, body));
+    tw_op_set_attr(func, "output_names", tw_attr_array(im->ctx, r.names.data, r.names.len));
+    drop_unused(body);
+    return true;
+}

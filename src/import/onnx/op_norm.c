@@ -1,0 +1,225 @@
+/* op_norm.c: normalisations. */
+#include "import/onnx/import.h"
+
+#include <string.h>
+
+/* A vector of one number for each channel (axis 1), for a tensor of that rank. */
+static tw_value *per_channel(tw_gb *g, tw_value *v, unsigned rank)
+{
+    return v && rank > 2 ? tw_gb_unsqueeze(g, v, ((1u << (rank - 2)) - 1) << 1) : v;
+}
+
+static bool check_vectors(tw_onnx_node *n, unsigned first, unsigned count)
+{
+    tw_type x = n->in[0]->type;
+    if (x->rank < 2)
+        return tw_onnx_error(n, "input 0 is %s; batch and channels are needed",
+                             tw_gb_type_text(n->g, x));
+    for (unsigned i = first; i < first + count; i++)
+        if (n->in[i]->type->rank != 1 || tw_gb_differ(n->g, n->in[i]->type->dims[0], x->dims[1]))
+            return tw_onnx_error(n, "input %u is %s; one number for each channel of %s is needed",
+                                 i, tw_gb_type_text(n->g, n->in[i]->type),
+                                 tw_gb_type_text(n->g, x));
+    return true;
+}
+
+static tw_named_attr epsilon_attr(tw_onnx_node *n, double absent, bool *ok)
+{
+    return (tw_named_attr){"epsilon",
+                           tw_attr_float(n->ctx, tw_onnx_float(n, "epsilon", (float)absent, ok))};
+}
+
+bool tw_onnx_op_batch_normalization(tw_onnx_node *n)
+{
+    bool ok = true;
+    tw_value *operands[5] = {n->in[0]};
+    int64_t training = tw_onnx_int(n, "training_mode", 0, &ok);
+    int64_t spatial = tw_onnx_int(n, "spatial", 1, &ok);
+    int64_t test = n->version < 7 ? tw_onnx_int(n, "is_test", 0, &ok) : 1;
+    tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
+    if (!ok || !check_vectors(n, 1, 4))
+        return false;
+    if (training || !spatial || (!test && n->n_out > 1))
+        return tw_onnx_error(n,
+                             "training, and normalisation of each element (spatial = 0), are not "
+                             "supported");
+    if (!tw_onnx_max_outputs(n, 1))
+        return false;
+    for (unsigned i = 1; i < 5; i++)
+        operands[i] = tw_gb_cast(n->g, n->in[i], n->in[0]->type->elem);
+    return tw_onnx_set(
+        n, 0, tw_gb_emit(n->g, TW_GRAPH_BATCH_NORM, operands, 5, n->in[0]->type, &epsilon, 1));
+}
+
+bool tw_onnx_op_instance_normalization(tw_onnx_node *n)
+{
+    bool ok = true;
+    tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
+    return ok && check_vectors(n, 1, 2) &&
+           tw_onnx_set(
+               n, 0,
+               tw_gb_emit(n->g, TW_GRAPH_INSTANCE_NORM, n->in, 3, n->in[0]->type, &epsilon, 1));
+}
+
+/* ---- Over the last axes ---- */
+
+/* Whether v has exactly the shape of x's axes from `axis` on. */
+static bool has_tail(const tw_value *v, tw_type x, unsigned axis)
+{
+    return v->type->rank == x->rank - axis && v->type->elem == x->elem &&
+           !memcmp(v->type->dims, x->dims + axis, v->type->rank * sizeof *x->dims);
+}
+
+/* The second and third result of LayerNormalization: mean and 1 / standard deviation. */
+static bool layer_statistics(tw_onnx_node *n, unsigned axis, double epsilon)
+{
+    tw_gb *g = n->g;
+    tw_value *x = tw_gb_cast(g, n->in[0], TW_F32);
+    uint32_t axes = ((1u << n->in[0]->type->rank) - 1) & ~((1u << axis) - 1);
+    if (!tw_onnx_wants(n, 1) && !tw_onnx_wants(n, 2))
+        return true;
+    tw_value *mean = tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, x, axes, true);
+    tw_value *d = tw_gb_binary(g, TW_GRAPH_SUB, x, mean);
+    tw_value *variance =
+        tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, tw_gb_binary(g, TW_GRAPH_MUL, d, d), axes, true);
+    tw_value *deviation =
+        tw_gb_unary(g, TW_GRAPH_SQRT, tw_gb_binary_scalar(g, TW_GRAPH_ADD, variance, epsilon));
+    return tw_onnx_set(n, 1, mean) &&
+           tw_onnx_set(n, 2, tw_gb_unary(g, TW_GRAPH_RECIPROCAL, deviation));
+}
+
+/* Scale and bias of the normalised shape go into the operation, others (which broadcast) behind
+ * it. */
+static bool last_axes_norm(tw_onnx_node *n, tw_graph_kind kind, tw_value *scale, tw_value *bias,
+                           unsigned axis, tw_named_attr epsilon)
+{
+    tw_gb *g = n->g;
+    tw_value *x = n->in[0], *operands[3] = {x};
+    unsigned count = 1;
+    tw_named_attr attrs[2] = {{"axis", tw_attr_int(n->ctx, axis)}, epsilon};
+    if (scale && has_tail(scale, x->type, axis) && (!bias || has_tail(bias, x->type, axis))) {
+        operands[count++] = scale;
+        if (bias)
+            operands[count++] = bias;
+        scale = bias = NULL;
+    }
+    tw_value *y = tw_gb_emit(g, kind, operands, count, x->type, attrs, 2);
+    if (scale)
+        y = tw_gb_binary(g, TW_GRAPH_MUL, y, tw_gb_cast(g, scale, x->type->elem));
+    if (bias)
+        y = tw_gb_binary(g, TW_GRAPH_ADD, y, tw_gb_cast(g, bias, x->type->elem));
+    return tw_onnx_set(n, 0, y);
+}
+
+bool tw_onnx_op_layer_normalization(tw_onnx_node *n)
+{
+    bool ok = true;
+    unsigned axis;
+    int64_t given = tw_onnx_int(n, "axis", -1, &ok);
+    double epsilon = tw_onnx_float(n, "epsilon", 1e-5f, &ok);
+    tw_named_attr attr = epsilon_attr(n, 1e-5, &ok);
+    return ok && tw_onnx_axis(n, given, n->in[0]->type->rank, &axis) &&
+           last_axes_norm(n, TW_GRAPH_LAYER_NORM, n->in[1], tw_onnx_in(n, 2), axis, attr) &&
+           layer_statistics(n, axis, epsilon);
+}
+
+bool tw_onnx_op_rms_normalization(tw_onnx_node *n)
+{
+    bool ok = true;
+    unsigned axis;
+    int64_t given = tw_onnx_int(n, "axis", -1, &ok);
+    tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
+    return ok && tw_onnx_axis(n, given, n->in[0]->type->rank, &axis) &&
+           last_axes_norm(n, TW_GRAPH_RMS_NORM, n->in[1], NULL, axis, epsilon);
+}
+
+/* x as [N, groups, rest], normalised over the last axis. Scale and bias are per group in version
+ * 18 and per channel from 21 on. */
+bool tw_onnx_op_group_normalization(tw_onnx_node *n)
+{
+    bool ok = true;
+    tw_gb *g = n->g;
+    tw_type x = n->in[0]->type;
+    int64_t groups = tw_onnx_int(n, "num_groups", 0, &ok), channels;
+    tw_named_attr attrs[2] = {{"axis", tw_attr_int(n->ctx, 2)}, epsilon_attr(n, 1e-5, &ok)};
+    if (!ok)
+        return false;
+    if (x->rank < 3 || groups <= 0 || !tw_expr_as_const(x->dims[1], &channels) || channels % groups)
+        return tw_onnx_error(n, "%s with %lld groups", tw_gb_type_text(g, x), (long long)groups);
+    tw_expr rest =
+        tw_expr_mulc(n->ctx, tw_gb_product(g, x->dims + 2, x->rank - 2), channels / groups);
+    tw_value *y =
+        tw_gb_reshape(g, n->in[0], 3, (tw_expr[]){x->dims[0], tw_gb_const(g, groups), rest});
+    y = y ? tw_gb_emit(g, TW_GRAPH_LAYER_NORM, &y, 1, y->type, attrs, 2) : NULL;
+    if (n->version >= 21)
+        y = tw_gb_reshape(g, y, x->rank, x->dims);
+    y = tw_gb_binary(
+        g, TW_GRAPH_MUL, y,
+        per_channel(g, tw_gb_cast(g, n->in[1], x->elem), n->version >= 21 ? x->rank : 3));
+    y = tw_gb_binary(
+        g, TW_GRAPH_ADD, y,
+        per_channel(g, tw_gb_cast(g, n->in[2], x->elem), n->version >= 21 ? x->rank : 3));
+    return tw_onnx_set(n, 0, tw_gb_reshape(g, y, x->rank, x->dims));
+}
+
+/* ---- Others ---- */
+
+bool tw_onnx_op_lrn(tw_onnx_node *n)
+{
+    bool ok = true;
+    int64_t size = tw_onnx_int(n, "size", 0, &ok);
+    double alpha = tw_onnx_float(n, "alpha", 1e-4f, &ok),
+           beta = tw_onnx_float(n, "beta", 0.75, &ok);
+    double bias = tw_onnx_float(n, "bias", 1, &ok);
+    if (ok && (size <= 0 || n->in[0]->type->rank < 2))
+        return tw_onnx_error(n, "size %lld of input %s", (long long)size,
+                             tw_gb_type_text(n->g, n->in[0]->type));
+    return ok && tw_onnx_set(n, 0,
+                             TW_GB_EMIT(n->g, LRN, n->in, 1, n->in[0]->type,
+                                        {"size", tw_attr_int(n->ctx, size)},
+                                        {"alpha", tw_attr_float(n->ctx, alpha)},
+                                        {"beta", tw_attr_float(n->ctx, beta)},
+                                        {"bias", tw_attr_float(n->ctx, bias)}));
+}
+
+/* (x - mean) / (deviation + 1e-9) */
+bool tw_onnx_op_mean_variance_normalization(tw_onnx_node *n)
+{
+    static const int64_t usual[3] = {0, 2, 3};
+    bool ok = true;
+    tw_gb *g = n->g;
+    uint32_t set;
+    size_t count = 3;
+    const int64_t *axes = tw_onnx_int_list(n, "axes", &count, &ok);
+    if (!axes)
+        count = 3;
+    if (!ok || !tw_onnx_axes(n, axes ? axes : usual, count, n->in[0]->type->rank, &set))
+        return false;
+    tw_value *x = n->in[0], *mean = tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, x, set, true);
+    tw_value *d = tw_gb_binary(g, TW_GRAPH_SUB, x, mean);
+    tw_value *variance =
+        tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, tw_gb_binary(g, TW_GRAPH_MUL, d, d), set, true);
+    tw_value *deviation =
+        tw_gb_binary_scalar(g, TW_GRAPH_ADD, tw_gb_unary(g, TW_GRAPH_SQRT, variance), 1e-9);
+    return tw_onnx_set(n, 0, tw_gb_binary(g, TW_GRAPH_DIV, d, deviation));
+}
+
+/* x / norm along an axis; 0 where the norm is 0 */
+bool tw_onnx_op_lp_normalization(tw_onnx_node *n)
+{
+    bool ok = true;
+    unsigned axis;
+    tw_gb *g = n->g;
+    tw_value *x = n->in[0];
+    int64_t given = tw_onnx_int(n, "axis", -1, &ok), p = tw_onnx_int(n, "p", 2, &ok);
+    if (!ok || !tw_onnx_axis(n, given, x->type->rank, &axis))
+        return false;
+    if (p != 1 && p != 2)
+        return tw_onnx_error(n, "attribute 'p' is %lld; accepted are 1, 2", (long long)p);
+    tw_value *size = p == 1 ? tw_gb_unary(g, TW_GRAPH_ABS, x) : tw_gb_binary(g, TW_GRAPH_MUL, x, x);
+    tw_value *norm = tw_gb_reduce(g, TW_GRAPH_REDUCE_SUM, size, 1u << axis, true);
+    norm = p == 2 ? tw_gb_unary(g, TW_GRAPH_SQRT, norm) : norm;
+    tw_value *zero = tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, norm, 0);
+    norm = tw_gb_where(g, zero, tw_gb_scalar(g, x->type->elem, 1), norm);
+    return tw_onnx_set(n, 0, tw_gb_binary(g, TW_GRAPH_DIV, x, norm));
+}

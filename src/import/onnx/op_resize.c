@@ -1,0 +1,277 @@
+/* op_resize.c: Resize and Upsample, all versions. */
+#include "import/onnx/import.h"
+
+#include <math.h>
+#include <string.h>
+
+/* What a resize is asked to do; one entry for each axis of the input. */
+typedef struct resize {
+    unsigned rank;
+    double scales[TW_MAX_RANK]; /* 0: the ratio of the sizes */
+    tw_expr dims[TW_MAX_RANK];
+    double roi[2 * TW_MAX_RANK];
+    bool has_roi;
+    const char *mode, *coordinates, *nearest;
+} resize;
+
+/* floor(size * scale), exact for scales that are small fractions. */
+static tw_expr scaled_size(tw_onnx_node *n, tw_expr size, double scale)
+{
+    int64_t value;
+    if (!(scale > 0 && scale < 1e6))
+        return tw_gb_error(n->g, "the scale %g", scale);
+    if (tw_expr_as_const(size, &value)) {
+        double result = floor((double)value * (double)(float)scale);
+        return result < 0x1p53 ? tw_gb_const(n->g, (int64_t)result)
+                               : tw_gb_error(n->g, "the scale %g", scale);
+    }
+    for (int64_t den = 1; den <= 1024; den++) {
+        double num = scale * (double)den;
+        if (fabs(num - rint(num)) < 1e-6 && rint(num) >= 1)
+            return tw_expr_binary(n->ctx, TW_EXPR_FLOORDIV,
+                                  tw_expr_mulc(n->ctx, size, (int64_t)rint(num)),
+                                  tw_gb_const(n->g, den));
+    }
+    return tw_gb_error(n->g, "the symbolic size %s cannot be scaled by %g; fix it (--shape)",
+                       tw_print_expr(n->ctx, size, NULL), scale);
+}
+
+static bool take_scales(tw_onnx_node *n, resize *r, const double *scales, size_t count,
+                        const unsigned *axes)
+{
+    for (size_t i = 0; i < count; i++) {
+        unsigned axis = axes[i];
+        r->scales[axis] = scales[i];
+        r->dims[axis] = scaled_size(n, n->in[0]->type->dims[axis], scales[i]);
+        if (!r->dims[axis])
+            return false;
+    }
+    return true;
+}
+
+static double ratio_of(tw_onnx_node *n, tw_expr to, tw_expr from)
+{
+    int64_t a, b;
+    if (tw_expr_as_const(to, &a) && tw_expr_as_const(from, &b))
+        return b > 0 ? (double)((float)a / (float)b) : 1;
+    /* 2*h of h is 2 */
+    tw_expr quotient = tw_expr_binary(n->ctx, TW_EXPR_FLOORDIV, to, from);
+    return tw_expr_as_const(quotient, &a) && a > 0 && tw_expr_mulc(n->ctx, from, a) == to
+               ? (double)a
+               : 0;
+}
+
+/* keep_aspect_ratio_policy: one scale for all resized axes, the sizes rounded to it. */
+static bool keep_ratio(tw_onnx_node *n, resize *r, const tw_expr *sizes, size_t count,
+                       const unsigned *axes, bool larger)
+{
+    double best = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t to, from;
+        if (!tw_expr_as_const(sizes[i], &to) ||
+            !tw_expr_as_const(n->in[0]->type->dims[axes[i]], &from) || from <= 0)
+            return tw_onnx_error(n, "attribute 'keep_aspect_ratio_policy' needs known sizes");
+        double scale = (double)to / (double)from;
+        best = i == 0 || (larger ? scale > best : scale < best) ? scale : best;
+    }
+    for (size_t i = 0; i < count; i++) {
+        double from = (double)n->in[0]->type->dims[axes[i]]->value;
+        r->dims[axes[i]] = tw_gb_const(n->g, (int64_t)floor(best * from + 0.5));
+        r->scales[axes[i]] = best;
+    }
+    return true;
+}
+
+static bool take_sizes(tw_onnx_node *n, resize *r, const tw_expr *sizes, size_t count,
+                       const unsigned *axes)
+{
+    bool ok = true;
+    const char *policy = tw_onnx_string(n, "keep_aspect_ratio_policy", "stretch", &ok);
+    if (!ok)
+        return false;
+    bool larger = !strcmp(policy, "not_smaller");
+    if (larger || !strcmp(policy, "not_larger"))
+        return keep_ratio(n, r, sizes, count, axes, larger);
+    if (strcmp(policy, "stretch"))
+        return tw_onnx_error(n,
+                             "attribute 'keep_aspect_ratio_policy' is '%s'; accepted are "
+                             "stretch, not_larger, not_smaller",
+                             policy);
+    for (size_t i = 0; i < count; i++) {
+        r->dims[axes[i]] = sizes[i];
+        r->scales[axes[i]] = ratio_of(n, sizes[i], n->in[0]->type->dims[axes[i]]);
+    }
+    return true;
+}
+
+/* The axes that scales, sizes and roi speak of: all, or those of the attribute. */
+static bool read_axes(tw_onnx_node *n, unsigned *axes, size_t *count)
+{
+    bool ok = true;
+    unsigned rank = n->in[0]->type->rank;
+    uint32_t seen;
+    const int64_t *given = tw_onnx_int_list(n, "axes", count, &ok);
+    if (!given)
+        *count = rank;
+    if (!ok || (given && !tw_onnx_axes(n, given, *count, rank, &seen)))
+        return false;
+    for (size_t i = 0; i < *count; i++)
+        if (given)
+            tw_onnx_axis(n, given[i], rank, &axes[i]);
+        else
+            axes[i] = (unsigned)i;
+    return true;
+}
+
+static void start(tw_onnx_node *n, resize *r)
+{
+    *r = (resize){.rank = n->in[0]->type->rank, .nearest = "floor", .coordinates = "asymmetric"};
+    for (unsigned i = 0; i < r->rank; i++) {
+        r->scales[i] = 1;
+        r->dims[i] = n->in[0]->type->dims[i];
+        r->roi[r->rank + i] = 1;
+    }
+}
+
+static bool one_of(tw_onnx_node *n, const char *name, const char *value, const char *const *known)
+{
+    for (; *known; known++)
+        if (!strcmp(*known, value))
+            return true;
+    return tw_onnx_error(n, "attribute '%s' has the unknown value '%s'", name, value);
+}
+
+static bool finish(tw_onnx_node *n, const resize *r)
+{
+    bool ok = true;
+    tw_gb *g = n->g;
+    tw_attr scales[TW_MAX_RANK], roi[2 * TW_MAX_RANK];
+    double cubic = tw_onnx_float(n, "cubic_coeff_a", -0.75, &ok);
+    double outside = tw_onnx_float(n, "extrapolation_value", 0, &ok);
+    int64_t exclude = tw_onnx_int(n, "exclude_outside", 0, &ok);
+    int64_t antialias = tw_onnx_int(n, "antialias", 0, &ok);
+    bool same = !r->has_roi, crop = !strcmp(r->coordinates, "tf_crop_and_resize");
+    for (unsigned i = 0; i < r->rank; i++) {
+        scales[i] = tw_attr_float(n->ctx, r->scales[i]);
+        same &= r->dims[i] == n->in[0]->type->dims[i] && r->scales[i] == 1;
+        roi[i] = tw_attr_float(n->ctx, r->roi[i]);
+        roi[r->rank + i] = tw_attr_float(n->ctx, r->roi[r->rank + i]);
+    }
+    if (!ok || same)
+        return ok && tw_onnx_set(n, 0, n->in[0]);
+    bool nearest = !strcmp(r->mode, "nearest"), is_cubic = !strcmp(r->mode, "cubic");
+    return tw_onnx_set(
+        n, 0,
+        TW_GB_EMIT(g, RESIZE, n->in, 1,
+                   tw_type_tensor(n->ctx, n->in[0]->type->elem, r->rank, r->dims, NULL),
+                   {"scales", tw_attr_array(n->ctx, scales, r->rank)},
+                   {"mode", tw_attr_string(n->ctx, r->mode)},
+                   {"coordinates", tw_attr_string(n->ctx, r->coordinates)},
+                   {"nearest", nearest ? tw_attr_string(n->ctx, r->nearest) : NULL},
+                   {"cubic_coeff", is_cubic ? tw_attr_float(n->ctx, cubic) : NULL},
+                   {"exclude_outside", exclude ? tw_attr_bool(n->ctx, true) : NULL},
+                   {"antialias", antialias ? tw_attr_bool(n->ctx, true) : NULL},
+                   {"extrapolation", crop ? tw_attr_float(n->ctx, outside) : NULL},
+                   {"roi", crop ? tw_attr_array(n->ctx, roi, 2 * (size_t)r->rank) : NULL}));
+}
+
+/* The region of tf_crop_and_resize: starts, then ends, of the axes. */
+static bool read_roi(tw_onnx_node *n, resize *r, const unsigned *axes, size_t count)
+{
+    size_t given;
+    if (strcmp(r->coordinates, "tf_crop_and_resize"))
+        return true;
+    const double *roi = tw_onnx_in(n, 1) ? tw_onnx_known_reals(n, 1, &given)
+                                         : tw_gb_error(n->g, "input 1, roi, is missing");
+    if (!roi || given != 2 * count)
+        return roi ? tw_onnx_error(n, "roi has %zu entries; %zu are needed", given, 2 * count)
+                   : false;
+    for (size_t i = 0; i < count; i++) {
+        r->roi[axes[i]] = roi[i];
+        r->roi[r->rank + axes[i]] = roi[count + i];
+    }
+    r->has_roi = true;
+    return true;
+}
+
+static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
+
+static bool read_modes(tw_onnx_node *n, resize *r)
+{
+    static const char *const coordinates[] = {
+        "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",   "align_corners",
+        "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn", NULL};
+    static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor",
+                                          "ceil", NULL};
+    bool ok = true;
+    r->mode = tw_onnx_string(n, "mode", "nearest", &ok);
+    if (n->version >= 11) {
+        r->coordinates = tw_onnx_string(n, "coordinate_transformation_mode", "half_pixel", &ok);
+        r->nearest = tw_onnx_string(n, "nearest_mode", "round_prefer_floor", &ok);
+    }
+    if (!ok || !one_of(n, "mode", r->mode, modes) ||
+        !one_of(n, "coordinate_transformation_mode", r->coordinates, coordinates) ||
+        !one_of(n, "nearest_mode", r->nearest, nearest))
+        return false;
+    if (!strcmp(r->coordinates, "tf_half_pixel_for_nn"))
+        return tw_onnx_error(n, "the coordinates tf_half_pixel_for_nn are not supported");
+    return true;
+}
+
+bool tw_onnx_op_resize(tw_onnx_node *n)
+{
+    resize r;
+    size_t count, given;
+    unsigned axes[TW_MAX_RANK];
+    unsigned scales_at = n->version < 11 ? 1 : 2;
+    start(n, &r);
+    if (!read_axes(n, axes, &count) || !read_modes(n, &r) || !read_roi(n, &r, axes, count))
+        return false;
+    if (tw_onnx_in(n, 3)) {
+        const tw_expr *sizes = tw_onnx_known_exprs(n, 3, &given);
+        if (!sizes || given != count)
+            return sizes ? tw_onnx_error(n, "%zu sizes for %zu axes", given, count) : false;
+        return take_sizes(n, &r, sizes, count, axes) && finish(n, &r);
+    }
+    if (!tw_onnx_in(n, scales_at))
+        return tw_onnx_error(n, "neither scales nor sizes are given");
+    const double *scales = tw_onnx_known_reals(n, scales_at, &given);
+    if (!scales || given != count)
+        return scales ? tw_onnx_error(n, "%zu scales for %zu axes", given, count) : false;
+    return take_scales(n, &r, scales, count, axes) && finish(n, &r);
+}
+
+/* Scales: two attributes in version 1, a list in 7, an input in 9. */
+bool tw_onnx_op_upsample(tw_onnx_node *n)
+{
+    resize r;
+    bool ok = true;
+    size_t count = 0;
+    unsigned axes[TW_MAX_RANK];
+    double list[TW_MAX_RANK];
+    const double *scales = list;
+    start(n, &r);
+    r.mode = tw_onnx_string(n, "mode", "nearest", &ok);
+    if (!strcmp(r.mode, "bilinear"))
+        r.mode = "linear";
+    for (unsigned i = 0; i < r.rank; i++)
+        axes[i] = i;
+    if (n->version >= 9) {
+        scales = tw_onnx_in(n, 1) ? tw_onnx_known_reals(n, 1, &count)
+                                  : tw_gb_error(n->g, "input 1 is missing");
+    } else if (n->version >= 7) {
+        const float *floats = tw_onnx_float_list(n, "scales", &count, &ok);
+        for (size_t i = 0; i < count && i < TW_MAX_RANK; i++)
+            list[i] = (double)floats[i];
+    } else {
+        list[0] = list[1] = 1;
+        list[2] = tw_onnx_float(n, "height_scale", 1, &ok);
+        list[3] = tw_onnx_float(n, "width_scale", 1, &ok);
+        count = 4;
+    }
+    if (!ok || !scales || !one_of(n, "mode", r.mode, modes))
+        return false;
+    if (count != r.rank)
+        return tw_onnx_error(n, "%zu scales for %u axes", count, r.rank);
+    return take_scales(n, &r, scales, count, axes) && finish(n, &r);
+}
