@@ -2,6 +2,8 @@
 #include "opt.h"
 
 #include "base/arena.h"
+#include "codegen/llvm/codegen.h"
+#include "codegen/llvm/target.h"
 #include "driver/register.h"
 
 #include <setjmp.h>
@@ -88,6 +90,29 @@ static void list_dialects(tw_context *ctx)
     }
 }
 
+/* The code of the module's kernels as text. */
+static bool emit_code(tw_context *ctx, tw_op *module, const tw_opt_args *args, const char **text)
+{
+    tw_target target;
+    tw_codegen_result code;
+    tw_codegen_options options = {
+        .target = &target,
+        .emit = strcmp(args->emit, "asm") ? TW_EMIT_LLVM : TW_EMIT_ASM,
+        .opt_level = args->opt_level,
+    };
+    if (!tw_target_resolve(ctx, args->cpu, &target) ||
+        !tw_codegen_module(ctx, module, &options, &code))
+        return false;
+    size_t size = 0, at = 0;
+    for (size_t i = 0; i < code.n_pieces; i++)
+        size += code.pieces[i].size;
+    char *all = tw_context_alloc(ctx, size + 1);
+    for (size_t i = 0; i < code.n_pieces; at += code.pieces[i++].size)
+        memcpy(all + at, code.pieces[i].bytes, code.pieces[i].size);
+    *text = all;
+    return true;
+}
+
 /* Reads, runs and writes; false with diagnostics. */
 static bool process(tw_context *ctx, const tw_opt_args *args)
 {
@@ -110,8 +135,15 @@ static bool process(tw_context *ctx, const tw_opt_args *args)
     bool good = tw_run_pipeline(ctx, module, args->passes, &options);
     if (args->timing)
         fputs(tw_pipeline_report(ctx), stderr);
+    if (!good)
+        return false;
     tw_print_options print = {args->show_locations, args->elide};
-    return good && write_text(ctx, args->output, tw_print(ctx, module, &print));
+    const char *output;
+    if (!args->emit)
+        output = tw_print(ctx, module, &print);
+    else if (!emit_code(ctx, module, args, &output))
+        return false;
+    return write_text(ctx, args->output, output);
 }
 
 static bool run(tw_context *ctx, const tw_opt_args *args)

@@ -11,6 +11,9 @@ typedef struct tw_opt_args {
     const char *file; /* "-": standard input */
     const char *output;
     const char *passes;
+    const char *emit; /* "asm", "llvm": code instead of IR; NULL: IR */
+    const char *cpu;
+    unsigned opt_level;
     const char *dump_before, *dump_after;
     const char *disabled[TW_OPT_MAX_LIST + 1];
     const char *plugins[TW_OPT_MAX_LIST];

@@ -19,11 +19,16 @@ enum {
     OPT_LIST_PASSES,
     OPT_LIST_DIALECTS,
     OPT_MEMORY_LIMIT,
+    OPT_EMIT,
+    OPT_CPU,
 };
 
 static const struct argp_option options[] = {
     {"passes", 'p', "PIPELINE", 0, "Run these passes: 'a,b{option=1 flag},func(c,d)'", 0},
     {"output", 'o', "FILE", 0, "Write the IR there instead of to the standard output", 0},
+    {"emit", OPT_EMIT, "asm|llvm", 0, "Write the code of flat kernels instead of IR", 0},
+    {"cpu", OPT_CPU, "NAME", 0, "Make code for this CPU (default host)", 0},
+    {0, 'O', "LEVEL", 0, "Optimize code: 0 to 3 (default 2)", 0},
     {"dump-before", OPT_DUMP_BEFORE, "PASS|all", 0, "Print the IR before a pass, to stderr", 0},
     {"dump-after", OPT_DUMP_AFTER, "PASS|all", 0, "Print the IR after a pass, to stderr", 0},
     {"disable-pass", OPT_DISABLE, "PASS", 0, "Leave out an optional pass", 0},
@@ -65,6 +70,19 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case 'o':
         args->output = arg;
+        return 0;
+    case OPT_EMIT:
+        args->emit = arg;
+        if (strcmp(arg, "asm") && strcmp(arg, "llvm"))
+            argp_error(state, "--emit is asm or llvm, not '%s'", arg);
+        return 0;
+    case OPT_CPU:
+        args->cpu = arg;
+        return 0;
+    case 'O':
+        if (strlen(arg) != 1 || *arg < '0' || *arg > '3')
+            argp_error(state, "-O is 0, 1, 2 or 3, not '%s'", arg);
+        args->opt_level = (unsigned)(*arg - '0');
         return 0;
     case OPT_DUMP_BEFORE:
         args->dump_before = arg;
@@ -122,7 +140,8 @@ void tw_opt_parse_args(tw_opt_args *args, int argc, char **argv)
         0,
         0,
         0};
-    *args = (tw_opt_args){.file = "-", .passes = "", .verify_each = true};
+    *args = (tw_opt_args){
+        .file = "-", .passes = "", .cpu = "host", .opt_level = 2, .verify_each = true};
     argp_err_exit_status = 2;
     argp_program_version = "tilewright-opt " TW_VERSION;
     argp_parse(&parser, argc, argv, 0, NULL, args);
