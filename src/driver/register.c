@@ -4,6 +4,7 @@
 #include "dialect/register.h"
 #include "lower/flat.h"
 #include "lower/to_loops.h"
+#include "schedule/schedule.h"
 #include "transform/transform.h"
 
 static const tw_pass *const passes[] = {
@@ -14,7 +15,8 @@ static const tw_pass *const passes[] = {
 
 bool tw_register_all(tw_context *ctx)
 {
-    if (!tw_register_all_dialects(ctx) || !tw_transforms_register(ctx))
+    if (!tw_register_all_dialects(ctx) || !tw_transforms_register(ctx) ||
+        !tw_schedule_register(ctx))
         return false;
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++)
         if (!tw_pass_register(ctx, passes[i]))

@@ -1,0 +1,298 @@
+/* schedule.c: the schedule object: steps are appended to the trace, carried out, replayed. */
+#include "schedule/schedule_impl.h"
+
+/* ---- References
+ * ---------------------------------------------------------------------------------- */
+
+tw_op *tw_schedule_op(const tw_schedule *s, const tw_value *ref)
+{
+    tw_op *op = tw_map_get_ptr(&s->refs, ref);
+    return op && tw_op_is_ancestor(s->kernel, op) ? op : NULL;
+}
+
+static bool do_get_block(const tw_step *step)
+{
+    const char *name = tw_op_string(step->op, "block", "");
+    tw_op *block = tw_map_get_str(&step->s->blocks, name);
+    if (!block || !tw_op_is_ancestor(step->s->kernel, block))
+        return tw_step_refuse(step, "the kernel has no block \"%s\"", name);
+    step->results[0] = block;
+    return true;
+}
+
+static bool do_get_loops(const tw_step *step)
+{
+    tw_nest nest;
+    if (!tw_nest_of(step->ctx, step->operands[0], &nest))
+        return tw_step_refuse(step, "block \"%s\" has more than %d loops",
+                              tw_block_name(step->operands[0]), TW_MAX_NEST);
+    if (nest.n != step->op->n_results)
+        return tw_step_refuse(step, "block \"%s\" has %u loops, not %u",
+                              tw_block_name(step->operands[0]), nest.n, step->op->n_results);
+    for (unsigned i = 0; i < nest.n; i++)
+        step->results[i] = nest.loops[i];
+    return true;
+}
+
+/* ---- Carrying out
+ * -------------------------------------------------------------------------------- */
+
+static bool (*const primitives[TW_SCHED_COUNT])(const tw_step *step) = {
+    [TW_SCHED_GET_BLOCK] = do_get_block,
+    [TW_SCHED_GET_LOOPS] = do_get_loops,
+    [TW_SCHED_SPLIT] = tw_do_split,
+    [TW_SCHED_FUSE] = tw_do_fuse,
+    [TW_SCHED_REORDER] = tw_do_reorder,
+    [TW_SCHED_PARALLEL] = tw_do_parallel,
+    [TW_SCHED_VECTORIZE] = tw_do_vectorize,
+    [TW_SCHED_UNROLL] = tw_do_unroll,
+    [TW_SCHED_COMPUTE_AT] = tw_do_compute_at,
+    [TW_SCHED_REVERSE_COMPUTE_AT] = tw_do_reverse_compute_at,
+    [TW_SCHED_COMPUTE_INLINE] = tw_do_compute_inline,
+    [TW_SCHED_REVERSE_COMPUTE_INLINE] = tw_do_reverse_compute_inline,
+    [TW_SCHED_CACHE_READ] = tw_do_cache_read,
+    [TW_SCHED_CACHE_WRITE] = tw_do_cache_write,
+    [TW_SCHED_SET_SCOPE] = tw_do_set_scope,
+    [TW_SCHED_DECOMPOSE_REDUCTION] = tw_do_decompose_reduction,
+    [TW_SCHED_RFACTOR] = tw_do_rfactor,
+    [TW_SCHED_ANNOTATE] = tw_do_annotate,
+};
+
+/* Names the results after what they refer to. */
+static void name_result(tw_value *result, const tw_op *target)
+{
+    if (!result->name)
+        tw_value_set_name(result, tw_is_loop(target, TW_LOOP_FOR) ? tw_loop_name(target)
+                                                                  : tw_block_name(target));
+}
+
+/* Carries out a step of the trace; its operands are references of this schedule. */
+static bool carry_out(tw_schedule *s, tw_op *op)
+{
+    tw_arena *arena = tw_context_arena(s->ctx);
+    tw_step step = {.s = s, .ctx = s->ctx, .op = op};
+    step.operands = TW_NEW_ARRAY(arena, tw_op *, op->n_operands);
+    step.results = TW_NEW_ARRAY(arena, tw_op *, op->n_results);
+    if (!op->def->verify(s->ctx, op))
+        return false;
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        step.operands[i] = tw_schedule_op(s, tw_operand(op, i));
+        if (!step.operands[i])
+            return tw_step_refuse(&step, "%%%s is gone: an earlier step has replaced it",
+                                  tw_buffer_name(tw_operand(op, i)));
+    }
+    if (!primitives[op->def->kind](&step))
+        return false;
+    for (unsigned i = 0; i < op->n_results; i++) {
+        tw_map_put_ptr(&s->refs, &op->results[i], step.results[i]);
+        name_result(&op->results[i], step.results[i]);
+    }
+    return true;
+}
+
+/* Appends a step with these references and attributes and carries it out; NULL when refused. */
+static tw_op *add_step(tw_schedule *s, tw_sched_kind kind, tw_value *const *refs, unsigned n_refs,
+                       unsigned n_results, const tw_named_attr *attrs, unsigned n_attrs)
+{
+    tw_type *types = TW_NEW_ARRAY(tw_context_arena(s->ctx), tw_type, n_results);
+    for (unsigned i = 0; i < n_results; i++)
+        types[i] = tw_sched_result_spec(kind)[0] == 'b' ? tw_sched_block_type(s->ctx)
+                                                        : tw_sched_loop_type(s->ctx);
+    tw_op *op = tw_op_create(s->ctx, &tw_sched_ops[kind], s->kernel->loc, refs, n_refs, types,
+                             n_results, attrs, n_attrs, 0);
+    tw_op_insert(op, &s->trace->regions[0], NULL);
+    if (carry_out(s, op))
+        return op;
+    tw_op_erase(op);
+    return NULL;
+}
+
+static tw_value *add_block_step(tw_schedule *s, tw_sched_kind kind, tw_value *const *refs,
+                                unsigned n_refs, const tw_named_attr *attrs, unsigned n_attrs)
+{
+    tw_op *op = add_step(s, kind, refs, n_refs, 1, attrs, n_attrs);
+    return op ? tw_result(op, 0) : NULL;
+}
+
+static bool add_plain_step(tw_schedule *s, tw_sched_kind kind, tw_value *const *refs,
+                           unsigned n_refs)
+{
+    return add_step(s, kind, refs, n_refs, 0, NULL, 0) != NULL;
+}
+
+/* ---- Schedules
+ * ------------------------------------------------------------------------------------- */
+
+static void note_block(tw_op *block, void *data)
+{
+    tw_schedule *s = data;
+    tw_map_put_str(&s->blocks, tw_block_name(block), block);
+}
+
+tw_schedule *tw_schedule_create(tw_context *ctx, tw_op *kernel, const char *target)
+{
+    tw_arena *arena = tw_context_arena(ctx);
+    tw_schedule *s = TW_NEW(arena, tw_schedule);
+    *s = (tw_schedule){
+        .ctx = ctx, .kernel = kernel, .refs = tw_map_make(arena), .blocks = tw_map_make(arena)};
+    s->trace = tw_op_create(ctx, &tw_sched_ops[TW_SCHED_SCHEDULE], kernel->loc, NULL, 0, NULL, 0,
+                            NULL, 0, 1);
+    tw_op_set_attr(s->trace, "kernel", tw_attr_symbol(ctx, tw_op_string(kernel, "sym_name", "")));
+    tw_op_set_attr(s->trace, "version", tw_attr_int(ctx, TW_SCHED_VERSION));
+    if (target) {
+        tw_op_set_attr(s->trace, "target", tw_attr_string(ctx, target));
+        tw_op_set_attr(kernel, "target", tw_attr_string(ctx, target));
+    }
+    tw_each_block(kernel, note_block, s);
+    return s;
+}
+
+tw_op *tw_schedule_kernel(const tw_schedule *s)
+{
+    return s->kernel;
+}
+
+tw_op *tw_schedule_trace(const tw_schedule *s)
+{
+    return s->trace;
+}
+
+const char *tw_schedule_text(const tw_schedule *s)
+{
+    return tw_print(s->ctx, s->trace, &(tw_print_options){0});
+}
+
+tw_schedule *tw_schedule_replay(tw_context *ctx, tw_op *kernel, const tw_op *trace)
+{
+    tw_schedule *s = tw_schedule_create(ctx, kernel, tw_op_string(trace, "target", NULL));
+    tw_cloner *cloner = tw_cloner_create(ctx);
+    if (!trace->def->verify(ctx, trace))
+        return NULL;
+    for (const tw_op *op = trace->regions[0].first; op; op = op->next) {
+        tw_op *copy = tw_op_clone(cloner, op);
+        tw_op_insert(copy, &s->trace->regions[0], NULL);
+        if (!carry_out(s, copy)) {
+            tw_op_erase(copy);
+            return NULL;
+        }
+    }
+    return s;
+}
+
+/* ---- Steps
+ * ------------------------------------------------------------------------------------------ */
+
+tw_value *tw_sched_get_block(tw_schedule *s, const char *name)
+{
+    tw_named_attr attr = {"block", tw_attr_string(s->ctx, name)};
+    return add_block_step(s, TW_SCHED_GET_BLOCK, NULL, 0, &attr, 1);
+}
+
+int tw_sched_get_loops(tw_schedule *s, tw_value *block, tw_value **out, int max)
+{
+    tw_op *target = tw_schedule_op(s, block);
+    tw_nest nest = {.n = 0};
+    if (target)
+        tw_nest_of(s->ctx, target, &nest);
+    tw_op *op = add_step(s, TW_SCHED_GET_LOOPS, &block, 1, nest.n, NULL, 0);
+    if (!op)
+        return -1;
+    int n = (int)nest.n < max ? (int)nest.n : max;
+    for (int i = 0; i < n; i++)
+        out[i] = tw_result(op, (unsigned)i);
+    return n;
+}
+
+bool tw_sched_split(tw_schedule *s, tw_value *loop, const int64_t *factors, unsigned n,
+                    tw_value **out)
+{
+    tw_named_attr attr = {"factors", tw_attr_ints(s->ctx, factors, n)};
+    tw_op *op = add_step(s, TW_SCHED_SPLIT, &loop, 1, n, &attr, 1);
+    for (unsigned i = 0; op && i < n; i++)
+        out[i] = tw_result(op, i);
+    return op != NULL;
+}
+
+tw_value *tw_sched_fuse(tw_schedule *s, tw_value *const *loops, unsigned n)
+{
+    tw_op *op = add_step(s, TW_SCHED_FUSE, loops, n, 1, NULL, 0);
+    return op ? tw_result(op, 0) : NULL;
+}
+
+bool tw_sched_reorder(tw_schedule *s, tw_value *const *loops, unsigned n)
+{
+    return add_plain_step(s, TW_SCHED_REORDER, loops, n);
+}
+
+bool tw_sched_parallel(tw_schedule *s, tw_value *loop)
+{
+    return add_plain_step(s, TW_SCHED_PARALLEL, &loop, 1);
+}
+
+bool tw_sched_vectorize(tw_schedule *s, tw_value *loop)
+{
+    return add_plain_step(s, TW_SCHED_VECTORIZE, &loop, 1);
+}
+
+bool tw_sched_unroll(tw_schedule *s, tw_value *loop)
+{
+    return add_plain_step(s, TW_SCHED_UNROLL, &loop, 1);
+}
+
+bool tw_sched_compute_at(tw_schedule *s, tw_value *block, tw_value *loop)
+{
+    return add_plain_step(s, TW_SCHED_COMPUTE_AT, (tw_value *[]){block, loop}, 2);
+}
+
+bool tw_sched_reverse_compute_at(tw_schedule *s, tw_value *block, tw_value *loop)
+{
+    return add_plain_step(s, TW_SCHED_REVERSE_COMPUTE_AT, (tw_value *[]){block, loop}, 2);
+}
+
+bool tw_sched_compute_inline(tw_schedule *s, tw_value *block)
+{
+    return add_plain_step(s, TW_SCHED_COMPUTE_INLINE, &block, 1);
+}
+
+bool tw_sched_reverse_compute_inline(tw_schedule *s, tw_value *block)
+{
+    return add_plain_step(s, TW_SCHED_REVERSE_COMPUTE_INLINE, &block, 1);
+}
+
+tw_value *tw_sched_cache_read(tw_schedule *s, tw_value *block, unsigned read, const char *scope)
+{
+    tw_named_attr attrs[] = {{"read", tw_attr_int(s->ctx, read)},
+                             {"scope", tw_attr_string(s->ctx, scope)}};
+    return add_block_step(s, TW_SCHED_CACHE_READ, &block, 1, attrs, 2);
+}
+
+tw_value *tw_sched_cache_write(tw_schedule *s, tw_value *block, unsigned write, const char *scope)
+{
+    tw_named_attr attrs[] = {{"write", tw_attr_int(s->ctx, write)},
+                             {"scope", tw_attr_string(s->ctx, scope)}};
+    return add_block_step(s, TW_SCHED_CACHE_WRITE, &block, 1, attrs, 2);
+}
+
+bool tw_sched_set_scope(tw_schedule *s, tw_value *block, unsigned write, const char *scope)
+{
+    tw_named_attr attrs[] = {{"write", tw_attr_int(s->ctx, write)},
+                             {"scope", tw_attr_string(s->ctx, scope)}};
+    return add_step(s, TW_SCHED_SET_SCOPE, &block, 1, 0, attrs, 2) != NULL;
+}
+
+tw_value *tw_sched_decompose_reduction(tw_schedule *s, tw_value *block, tw_value *loop)
+{
+    return add_block_step(s, TW_SCHED_DECOMPOSE_REDUCTION, (tw_value *[]){block, loop}, 2, NULL, 0);
+}
+
+tw_value *tw_sched_rfactor(tw_schedule *s, tw_value *block, tw_value *loop, int axis)
+{
+    tw_named_attr attr = {"axis", tw_attr_int(s->ctx, axis)};
+    return add_block_step(s, TW_SCHED_RFACTOR, (tw_value *[]){block, loop}, 2, &attr, 1);
+}
+
+bool tw_sched_annotate(tw_schedule *s, tw_value *ref, const char *key, tw_attr value)
+{
+    tw_named_attr attrs[] = {{"key", tw_attr_string(s->ctx, key)}, {"value", value}};
+    return add_step(s, TW_SCHED_ANNOTATE, &ref, 1, 0, attrs, 2) != NULL;
+}

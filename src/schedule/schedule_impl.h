@@ -1,0 +1,75 @@
+/* schedule_impl.h: what the primitives share; private to src/schedule. */
+#ifndef TW_SCHEDULE_SCHEDULE_IMPL_H
+#define TW_SCHEDULE_SCHEDULE_IMPL_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "schedule/access.h"
+#include "schedule/sched_dialect.h"
+#include "schedule/schedule.h"
+
+struct tw_schedule {
+    tw_context *ctx;
+    tw_op *kernel;
+    tw_op *trace;
+    tw_map refs;   /* value of the trace -> operation of the kernel */
+    tw_map blocks; /* name -> block, also erased ones */
+};
+
+/* A step being carried out. */
+typedef struct tw_step {
+    tw_schedule *s;
+    tw_context *ctx;
+    const tw_op *op;  /* of the trace */
+    tw_op **operands; /* of the kernel */
+    tw_op **results;  /* to be filled in */
+} tw_step;
+
+/* Refuses the step: the message, then the loop nest as a note. Returns false. */
+bool tw_step_refuse(const tw_step *step, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The blocks below an operation (itself included), analysed, in program order. */
+typedef struct tw_block_list {
+    tw_block_info **blocks;
+    unsigned n;
+} tw_block_list;
+/* Analyses a block; false with a diagnostic. */
+bool tw_step_block(const tw_step *step, tw_op *block, tw_block_info *out);
+/* Analyses all blocks below root; false with a diagnostic. */
+bool tw_step_blocks(const tw_step *step, tw_op *root, tw_block_list *out);
+/* Whether all that happens in the loop happens in blocks; else refuses. */
+bool tw_step_only_blocks(const tw_step *step, tw_op *loop);
+/* Whether the loop is serial with step 1; else refuses. */
+bool tw_step_serial(const tw_step *step, tw_op *loop);
+/* Whether a block may move into the loop's body, whose nest it gives; else refuses. */
+bool tw_step_target_loop(const tw_step *step, tw_op *block, tw_op *loop, tw_nest *nest);
+/* Whether each iteration of the loop has the buffer to itself: it is allocated inside. */
+bool tw_is_private(const tw_value *buffer, const tw_op *loop);
+/* Whether loop b is all that loop a's body holds. */
+bool tw_is_perfect(const tw_op *a, const tw_op *b);
+/* Notes a new block; its name is made unique in the kernel. */
+void tw_step_name_block(const tw_step *step, tw_op *block, const char *name);
+const char *tw_block_name(const tw_op *block);
+/* References to a block, and its name, mean another one from now on. */
+void tw_step_replaced(const tw_step *step, const tw_op *from, tw_op *to);
+
+/* The primitives; each checks everything before it changes anything. */
+bool tw_do_split(const tw_step *step);
+bool tw_do_fuse(const tw_step *step);
+bool tw_do_reorder(const tw_step *step);
+bool tw_do_parallel(const tw_step *step);
+bool tw_do_vectorize(const tw_step *step);
+bool tw_do_unroll(const tw_step *step);
+bool tw_do_compute_at(const tw_step *step);
+bool tw_do_reverse_compute_at(const tw_step *step);
+bool tw_do_compute_inline(const tw_step *step);
+bool tw_do_reverse_compute_inline(const tw_step *step);
+bool tw_do_cache_read(const tw_step *step);
+bool tw_do_cache_write(const tw_step *step);
+bool tw_do_set_scope(const tw_step *step);
+bool tw_do_decompose_reduction(const tw_step *step);
+bool tw_do_rfactor(const tw_step *step);
+bool tw_do_annotate(const tw_step *step);
+
+#endif

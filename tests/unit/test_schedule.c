@@ -1,0 +1,575 @@
+/* Tests of schedule primitives against the interpreter: on kernels of several kinds, seeded random
+ * sequences of primitives must leave the results as they were, bit by bit. */
+#include "dialect/register.h"
+#include "interp/interp.h"
+#include "schedule/schedule.h"
+#include "schedule/schedule_impl.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- Kernels
+ * ------------------------------------------------------------------------------------- */
+
+static const char matmul[] =
+    "loop.kernel @k(%X: buffer<7x10xf32>, %W: buffer<10x12xf32>, %B: buffer<12xf32>,"
+    "               %Y: buffer<7x12xf32>) attributes {outputs = 1} {\n"
+    "  %T = loop.alloc : buffer<7x12xf32>\n"
+    "  loop.for %i = 0 to 7 { loop.for %j = 0 to 12 { loop.for %k = 0 to 10 {\n"
+    "    loop.block \"main\" (%vi: spatial 7 = %i, %vj: spatial 12 = %j, %vk: reduce 10 = %k) {\n"
+    "      init { %z = loop.const {value = 0.0} : f32\n loop.store %z, %T[%vi, %vj] }\n"
+    "      %x = loop.load %X[%vi, %vk] : f32\n"
+    "      %w = loop.load %W[%vk, %vj] : f32\n"
+    "      %t = loop.load %T[%vi, %vj] : f32\n"
+    "      %s = loop.fma %x, %w, %t : f32\n"
+    "      loop.store %s, %T[%vi, %vj]\n"
+    "    } } } }\n"
+    "  loop.for %i = 0 to 7 { loop.for %j = 0 to 12 {\n"
+    "    loop.block \"epilogue\" (%vi: spatial 7 = %i, %vj: spatial 12 = %j) {\n"
+    "      %t = loop.load %T[%vi, %vj] : f32\n"
+    "      %b = loop.load %B[%vj] : f32\n"
+    "      %s = loop.add %t, %b : f32\n"
+    "      loop.store %s, %Y[%vi, %vj]\n"
+    "    } } }\n"
+    "}\n";
+
+/* Padding by a mask, a chain, two consumers of one buffer. */
+static const char chain[] =
+    "loop.kernel @k(%X: buffer<4x9xf32>, %Y: buffer<4x11xf32>, %Z: buffer<4x11xf32>)"
+    "    attributes {outputs = 2} {\n"
+    "  %A = loop.alloc : buffer<4x9xf32>\n"
+    "  %P = loop.alloc : buffer<4x11xf32>\n"
+    "  loop.for %i = 0 to 4 { loop.for %j = 0 to 9 {\n"
+    "    loop.block \"scale\" (%vi: spatial 4 = %i, %vj: spatial 9 = %j) {\n"
+    "      %x = loop.load %X[%vi, %vj] : f32\n"
+    "      %y = loop.add %x, %x : f32\n"
+    "      loop.store %y, %A[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 4 { loop.for %j = 0 to 11 {\n"
+    "    loop.block \"pad\" (%vi: spatial 4 = %i, %vj: spatial 11 = %j) {\n"
+    "      %z = loop.const {value = 5.0} : f32\n"
+    "      %x = loop.load %A[%vi, %vj - 1] where (%vj - 1, 9 - %vj) else %z : f32\n"
+    "      loop.store %x, %P[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 4 { loop.for %j = 0 to 11 {\n"
+    "    loop.block \"first\" (%vi: spatial 4 = %i, %vj: spatial 11 = %j) {\n"
+    "      %x = loop.load %P[%vi, %vj] : f32\n"
+    "      %y = loop.mul %x, %x : f32\n"
+    "      loop.store %y, %Y[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 4 { loop.for %j = 0 to 11 {\n"
+    "    loop.block \"second\" (%vi: spatial 4 = %i, %vj: spatial 11 = %j) {\n"
+    "      %x = loop.load %P[%vi, 10 - %vj] : f32\n"
+    "      %y = loop.load %P[%vi, %vj] : f32\n"
+    "      %s = loop.sub %x, %y : f32\n"
+    "      loop.store %s, %Z[%vi, %vj]\n"
+    "    } } }\n"
+    "}\n";
+
+/* Padded 3 x 3 convolution with stride 2, then bias and maximum with 0. */
+static const char convolution[] =
+    "loop.kernel @k(%X: buffer<7x7x2xf32>, %W: buffer<3x3x2x4xf32>, %B: buffer<4xf32>,"
+    "               %Y: buffer<4x4x4xf32>) attributes {outputs = 1} {\n"
+    "  %P = loop.alloc : buffer<9x9x2xf32>\n"
+    "  %T = loop.alloc : buffer<4x4x4xf32>\n"
+    "  loop.for %h = 0 to 9 { loop.for %w = 0 to 9 { loop.for %c = 0 to 2 {\n"
+    "    loop.block \"pad\" (%vh: spatial 9 = %h, %vw: spatial 9 = %w, %vc: spatial 2 = %c) {\n"
+    "      %z = loop.const {value = 0.0} : f32\n"
+    "      %x = loop.load %X[%vh - 1, %vw - 1, %vc]"
+    "          where (%vh - 1, 7 - %vh, %vw - 1, 7 - %vw) else %z : f32\n"
+    "      loop.store %x, %P[%vh, %vw, %vc]\n"
+    "    } } } }\n"
+    "  loop.for %h = 0 to 4 { loop.for %w = 0 to 4 { loop.for %o = 0 to 4 {\n"
+    "  loop.for %p = 0 to 3 { loop.for %q = 0 to 3 { loop.for %c = 0 to 2 {\n"
+    "    loop.block \"main\" (%vh: spatial 4 = %h, %vw: spatial 4 = %w, %vo: spatial 4 = %o,"
+    "        %vp: reduce 3 = %p, %vq: reduce 3 = %q, %vc: reduce 2 = %c) {\n"
+    "      init { %z = loop.const {value = 0.0} : f32\n loop.store %z, %T[%vh, %vw, %vo] }\n"
+    "      %x = loop.load %P[%vh * 2 + %vp, %vw * 2 + %vq, %vc] : f32\n"
+    "      %g = loop.load %W[%vp, %vq, %vc, %vo] : f32\n"
+    "      %m = loop.mul %x, %g : f32\n"
+    "      %t = loop.load %T[%vh, %vw, %vo] : f32\n"
+    "      %s = loop.add %t, %m : f32\n"
+    "      loop.store %s, %T[%vh, %vw, %vo]\n"
+    "    } } } } } } }\n"
+    "  loop.for %h = 0 to 4 { loop.for %w = 0 to 4 { loop.for %o = 0 to 4 {\n"
+    "    loop.block \"bias\" (%vh: spatial 4 = %h, %vw: spatial 4 = %w, %vo: spatial 4 = %o) {\n"
+    "      %z = loop.const {value = 0.0} : f32\n"
+    "      %t = loop.load %T[%vh, %vw, %vo] : f32\n"
+    "      %b = loop.load %B[%vo] : f32\n"
+    "      %s = loop.add %t, %b : f32\n"
+    "      %r = loop.max %s, %z : f32\n"
+    "      loop.store %r, %Y[%vh, %vw, %vo]\n"
+    "    } } } }\n"
+    "}\n";
+
+/* What softmax does, with integers: maximum, difference, sum, product. */
+static const char rows[] =
+    "loop.kernel @k(%X: buffer<2x3x10xf32>, %Y: buffer<2x3x10xf32>) attributes {outputs = 1} {\n"
+    "  %M = loop.alloc : buffer<2x3xf32>\n"
+    "  %E = loop.alloc : buffer<2x3x10xf32>\n"
+    "  %S = loop.alloc : buffer<2x3xf32>\n"
+    "  loop.for %a = 0 to 2 { loop.for %b = 0 to 3 { loop.for %k = 0 to 10 {\n"
+    "    loop.block \"max\" (%va: spatial 2 = %a, %vb: spatial 3 = %b, %vk: reduce 10 = %k) {\n"
+    "      init { %z = loop.const {value = -inf} : f32\n loop.store %z, %M[%va, %vb] }\n"
+    "      %x = loop.load %X[%va, %vb, %vk] : f32\n"
+    "      %t = loop.load %M[%va, %vb] : f32\n"
+    "      %s = loop.max %t, %x : f32\n"
+    "      loop.store %s, %M[%va, %vb]\n"
+    "    } } } }\n"
+    "  loop.for %a = 0 to 2 { loop.for %b = 0 to 3 { loop.for %j = 0 to 10 {\n"
+    "    loop.block \"diff\" (%va: spatial 2 = %a, %vb: spatial 3 = %b, %vj: spatial 10 = %j) {\n"
+    "      %x = loop.load %X[%va, %vb, %vj] : f32\n"
+    "      %m = loop.load %M[%va, %vb] : f32\n"
+    "      %s = loop.sub %x, %m : f32\n"
+    "      loop.store %s, %E[%va, %vb, %vj]\n"
+    "    } } } }\n"
+    "  loop.for %a = 0 to 2 { loop.for %b = 0 to 3 { loop.for %k = 0 to 10 {\n"
+    "    loop.block \"sum\" (%va: spatial 2 = %a, %vb: spatial 3 = %b, %vk: reduce 10 = %k) {\n"
+    "      init { %z = loop.const {value = 0.0} : f32\n loop.store %z, %S[%va, %vb] }\n"
+    "      %x = loop.load %E[%va, %vb, %vk] : f32\n"
+    "      %t = loop.load %S[%va, %vb] : f32\n"
+    "      %s = loop.add %t, %x : f32\n"
+    "      loop.store %s, %S[%va, %vb]\n"
+    "    } } } }\n"
+    "  loop.for %a = 0 to 2 { loop.for %b = 0 to 3 { loop.for %j = 0 to 10 {\n"
+    "    loop.block \"out\" (%va: spatial 2 = %a, %vb: spatial 3 = %b, %vj: spatial 10 = %j) {\n"
+    "      %x = loop.load %E[%va, %vb, %vj] : f32\n"
+    "      %m = loop.load %S[%va, %vb] : f32\n"
+    "      %s = loop.mul %x, %m : f32\n"
+    "      loop.store %s, %Y[%va, %vb, %vj]\n"
+    "    } } } }\n"
+    "}\n";
+
+/* A running sum, which has an order, between element-wise blocks; two halves of one buffer. */
+static const char scan[] =
+    "loop.kernel @k(%X: buffer<3x8xf32>, %Y: buffer<3x8xf32>, %Z: buffer<6x8xf32>)"
+    "    attributes {outputs = 2} {\n"
+    "  %A = loop.alloc : buffer<3x8xf32>\n"
+    "  %C = loop.alloc : buffer<3x8xf32>\n"
+    "  loop.for %i = 0 to 3 { loop.for %j = 0 to 8 {\n"
+    "    loop.block \"before\" (%vi: spatial 3 = %i, %vj: spatial 8 = %j) {\n"
+    "      %x = loop.load %X[%vi, %vj] : f32\n"
+    "      %y = loop.add %x, %x : f32\n"
+    "      loop.store %y, %A[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 3 { loop.for %j = 0 to 8 {\n"
+    "    loop.block \"scan\" (%vi: spatial 3 = %i, %vj: spatial 8 = %j)"
+    "        attributes {order = \"sequential\"} {\n"
+    "      %z = loop.const {value = 0.0} : f32\n"
+    "      %x = loop.load %A[%vi, %vj] : f32\n"
+    "      %p = loop.load %C[%vi, %vj - 1] where (%vj - 1) else %z : f32\n"
+    "      %s = loop.add %x, %p : f32\n"
+    "      loop.store %s, %C[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 3 { loop.for %j = 0 to 8 {\n"
+    "    loop.block \"after\" (%vi: spatial 3 = %i, %vj: spatial 8 = %j) {\n"
+    "      %x = loop.load %C[%vi, %vj] : f32\n"
+    "      %y = loop.mul %x, %x : f32\n"
+    "      loop.store %y, %Y[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 3 { loop.for %j = 0 to 8 {\n"
+    "    loop.block \"upper\" (%vi: spatial 3 = %i, %vj: spatial 8 = %j) {\n"
+    "      %x = loop.load %C[%vi, %vj] : f32\n"
+    "      loop.store %x, %Z[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 3 { loop.for %j = 0 to 8 {\n"
+    "    loop.block \"lower\" (%vi: spatial 3 = %i, %vj: spatial 8 = %j) {\n"
+    "      %x = loop.load %A[%vi, %vj] : f32\n"
+    "      loop.store %x, %Z[%vi + 3, %vj]\n"
+    "    } } }\n"
+    "}\n";
+
+/* Windows that overlap (average of three), a transposition, an index that comes from data. */
+static const char windows[] =
+    "loop.kernel @k(%X: buffer<12x5xf32>, %I: buffer<6xi64>, %Y: buffer<5x10xf32>,"
+    "               %Z: buffer<6x5xf32>) attributes {outputs = 2} {\n"
+    "  %A = loop.alloc : buffer<12x5xf32>\n"
+    "  %T = loop.alloc : buffer<10x5xf32>\n"
+    "  loop.for %i = 0 to 12 { loop.for %j = 0 to 5 {\n"
+    "    loop.block \"double\" (%vi: spatial 12 = %i, %vj: spatial 5 = %j) {\n"
+    "      %x = loop.load %X[%vi, %vj] : f32\n"
+    "      %y = loop.add %x, %x : f32\n"
+    "      loop.store %y, %A[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 10 { loop.for %j = 0 to 5 { loop.for %k = 0 to 3 {\n"
+    "    loop.block \"window\" (%vi: spatial 10 = %i, %vj: spatial 5 = %j, %vk: reduce 3 = %k) {\n"
+    "      init { %z = loop.const {value = 0.0} : f32\n loop.store %z, %T[%vi, %vj] }\n"
+    "      %x = loop.load %A[%vi + %vk, %vj] : f32\n"
+    "      %t = loop.load %T[%vi, %vj] : f32\n"
+    "      %s = loop.add %t, %x : f32\n"
+    "      loop.store %s, %T[%vi, %vj]\n"
+    "    } } } }\n"
+    "  loop.for %j = 0 to 5 { loop.for %i = 0 to 10 {\n"
+    "    loop.block \"transpose\" (%vj: spatial 5 = %j, %vi: spatial 10 = %i) {\n"
+    "      %x = loop.load %T[%vi, %vj] : f32\n"
+    "      loop.store %x, %Y[%vj, %vi]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 6 { loop.for %j = 0 to 5 {\n"
+    "    loop.block \"gather\" (%vi: spatial 6 = %i, %vj: spatial 5 = %j) {\n"
+    "      %n = loop.load %I[%vi] : i64\n"
+    "      %r = loop.cast %n : index\n"
+    "      %x = loop.load %A[%r, %vj] : f32\n"
+    "      loop.store %x, %Z[%vi, %vj]\n"
+    "    } } }\n"
+    "}\n";
+
+/* ---- Running
+ * ---------------------------------------------------------------------------------------- */
+
+static uint64_t seed;
+static unsigned random_below(unsigned n)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return (unsigned)((seed * 0x2545f4914f6cdd1dull >> 33) % n);
+}
+
+static tw_context *new_context(void)
+{
+    tw_context *ctx = tw_context_create(0);
+    assert_true(tw_register_all_dialects(ctx) && tw_schedule_register(ctx));
+    return ctx;
+}
+
+static void print_diagnostics(tw_context *ctx)
+{
+    for (const tw_diagnostic *d = tw_diagnostics(ctx); d; d = d->next)
+        fprintf(stderr, "%s\n", tw_diagnostic_text(ctx, d));
+}
+
+static tw_op *parse_kernel(tw_context *ctx, const char *text)
+{
+    tw_op *module = tw_parse(ctx, text, strlen(text), "kernel");
+    if (!module || !tw_verify(ctx, module))
+        print_diagnostics(ctx);
+    assert_non_null(module);
+    return tw_is_loop(module, TW_LOOP_KERNEL) ? module : module->regions[0].first;
+}
+
+enum { MAX_BUFFERS = 8 };
+typedef struct memory {
+    tw_interp_buffer buffers[MAX_BUFFERS];
+    unsigned n, n_inputs;
+} memory;
+
+/* Arguments with small whole numbers, so that sums are exact in any order; outputs with 99. */
+static memory make_memory(const tw_op *kernel)
+{
+    memory m = {.n = kernel->regions[0].n_args};
+    m.n_inputs = m.n - (unsigned)tw_op_int(kernel, "outputs", 0);
+    uint64_t numbers = 1234567;
+    for (unsigned i = 0; i < m.n; i++) {
+        tw_type type = kernel->regions[0].args[i]->type;
+        int64_t count;
+        assert_true(tw_type_static_count(type, &count));
+        m.buffers[i].size = (size_t)count * tw_elem_bits(type->elem) / 8;
+        m.buffers[i].data = malloc(m.buffers[i].size);
+        for (int64_t k = 0; k < count; k++) {
+            numbers = numbers * 6364136223846793005u + 1442695040888963407u;
+            int value = i < m.n_inputs ? (int)(numbers >> 60) - 8 : 99;
+            if (type->elem == TW_F32)
+                ((float *)m.buffers[i].data)[k] = (float)value;
+            else
+                ((int64_t *)m.buffers[i].data)[k] = (int64_t)(numbers >> 61);
+        }
+    }
+    return m;
+}
+
+static void free_memory(memory *m)
+{
+    for (unsigned i = 0; i < m->n; i++)
+        free(m->buffers[i].data);
+}
+
+static bool run_kernel(tw_context *ctx, tw_op *kernel, memory *m, bool reverse)
+{
+    *m = make_memory(kernel);
+    tw_interp_options options = {.max_steps = 200000000, .reverse_parallel = reverse};
+    return tw_interp_run(ctx, kernel, m->buffers, m->n, &options);
+}
+
+/* Whether the kernel still verifies, runs without complaint and gives what is wanted. */
+static bool gives(tw_context *ctx, tw_op *kernel, const memory *want)
+{
+    memory m = {.n = 0};
+    bool good = tw_verify(ctx, kernel) && run_kernel(ctx, kernel, &m, random_below(2));
+    for (unsigned i = want->n_inputs; good && i < want->n; i++)
+        good = !memcmp(m.buffers[i].data, want->buffers[i].data, want->buffers[i].size);
+    free_memory(&m);
+    return good;
+}
+
+/* ---- Random steps
+ * ----------------------------------------------------------------------------------- */
+
+enum { MAX_REFS = 64 };
+typedef struct state {
+    tw_context *ctx;
+    tw_schedule *s;
+    tw_value *blocks[MAX_REFS];
+    unsigned n_blocks;
+    unsigned done[TW_SCHED_COUNT];
+} state;
+
+static void add_block(state *st, tw_value *block)
+{
+    if (block && st->n_blocks < MAX_REFS)
+        st->blocks[st->n_blocks++] = block;
+}
+
+static void note_block(tw_op *block, void *data)
+{
+    state *st = data;
+    add_block(st, tw_sched_get_block(st->s, tw_block_name(block)));
+}
+
+/* A block that is there; NULL when none is left. */
+static tw_value *random_block(state *st)
+{
+    for (int i = 0; i < 20; i++) {
+        tw_value *b = st->blocks[random_below(st->n_blocks)];
+        if (tw_schedule_op(st->s, b))
+            return b;
+    }
+    return NULL;
+}
+
+static int loops_of(state *st, tw_value *block, tw_value **loops)
+{
+    return tw_sched_get_loops(st->s, block, loops, 16);
+}
+
+static bool random_split(state *st, tw_value *loop)
+{
+    int64_t factors[3];
+    unsigned n = 2 + random_below(2), inferred = random_below(n);
+    tw_value *out[3];
+    for (unsigned i = 0; i < n; i++)
+        factors[i] = i == inferred ? 0 : 1 + random_below(5);
+    return tw_sched_split(st->s, loop, factors, n, out);
+}
+
+static bool random_reorder(state *st, tw_value **loops, int n)
+{
+    tw_value *some[16];
+    unsigned count = 0;
+    for (int i = 0; i < n; i++)
+        if (random_below(3))
+            some[count++] = loops[i];
+    for (unsigned i = count; i > 1; i--) {
+        unsigned k = random_below(i);
+        tw_value *swap = some[i - 1];
+        some[i - 1] = some[k];
+        some[k] = swap;
+    }
+    return count > 1 && tw_sched_reorder(st->s, some, count);
+}
+
+/* Loop-wise steps on a loop of the block. */
+static bool random_loop_step(state *st, tw_sched_kind kind, tw_value *block)
+{
+    tw_value *loops[16];
+    int n = loops_of(st, block, loops);
+    if (n < 1)
+        return false;
+    unsigned at = random_below((unsigned)n);
+    switch (kind) {
+    case TW_SCHED_SPLIT:
+        return n < 8 && random_split(st, loops[at]);
+    case TW_SCHED_FUSE:
+        return n - (int)at >= 2 &&
+               tw_sched_fuse(st->s, &loops[at], 2 + random_below((unsigned)(n - (int)at) - 1));
+    case TW_SCHED_REORDER:
+        return random_reorder(st, loops, n);
+    case TW_SCHED_PARALLEL:
+        return tw_sched_parallel(st->s, loops[at]);
+    case TW_SCHED_VECTORIZE:
+        return tw_sched_vectorize(st->s, loops[at]);
+    case TW_SCHED_UNROLL:
+        return tw_sched_unroll(st->s, loops[at]);
+    default:
+        return false;
+    }
+}
+
+static bool random_move(state *st, tw_sched_kind kind, tw_value *block)
+{
+    tw_value *other = random_block(st), *loops[16];
+    if (!other || other == block)
+        return false;
+    int n = loops_of(st, other, loops);
+    if (n < 1)
+        return false;
+    tw_value *loop = loops[random_below((unsigned)n)];
+    return kind == TW_SCHED_COMPUTE_AT ? tw_sched_compute_at(st->s, block, loop)
+                                       : tw_sched_reverse_compute_at(st->s, block, loop);
+}
+
+static bool random_block_step(state *st, tw_sched_kind kind, tw_value *block)
+{
+    tw_value *loops[16], *made = NULL;
+    int n;
+    switch (kind) {
+    case TW_SCHED_COMPUTE_INLINE:
+        return tw_sched_compute_inline(st->s, block);
+    case TW_SCHED_REVERSE_COMPUTE_INLINE:
+        return tw_sched_reverse_compute_inline(st->s, block);
+    case TW_SCHED_CACHE_READ:
+        made = tw_sched_cache_read(st->s, block, random_below(2), random_below(2) ? "local" : "");
+        break;
+    case TW_SCHED_CACHE_WRITE:
+        made = tw_sched_cache_write(st->s, block, 0, "local");
+        break;
+    case TW_SCHED_SET_SCOPE:
+        return tw_sched_set_scope(st->s, block, 0, "local");
+    case TW_SCHED_ANNOTATE:
+        return tw_sched_annotate(st->s, block, "hint", tw_attr_int(st->ctx, 1));
+    default:
+        n = loops_of(st, block, loops);
+        if (n < 1)
+            return false;
+        made = kind == TW_SCHED_RFACTOR
+                   ? tw_sched_rfactor(st->s, block, loops[random_below((unsigned)n)],
+                                      (int)random_below(4) - 2)
+                   : tw_sched_decompose_reduction(st->s, block, loops[random_below((unsigned)n)]);
+    }
+    add_block(st, made);
+    return made != NULL;
+}
+
+static bool random_step(state *st, tw_sched_kind *kind)
+{
+    static const tw_sched_kind kinds[] = {TW_SCHED_SPLIT,
+                                          TW_SCHED_SPLIT,
+                                          TW_SCHED_SPLIT,
+                                          TW_SCHED_FUSE,
+                                          TW_SCHED_REORDER,
+                                          TW_SCHED_REORDER,
+                                          TW_SCHED_REORDER,
+                                          TW_SCHED_PARALLEL,
+                                          TW_SCHED_VECTORIZE,
+                                          TW_SCHED_UNROLL,
+                                          TW_SCHED_COMPUTE_AT,
+                                          TW_SCHED_COMPUTE_AT,
+                                          TW_SCHED_COMPUTE_AT,
+                                          TW_SCHED_REVERSE_COMPUTE_AT,
+                                          TW_SCHED_REVERSE_COMPUTE_AT,
+                                          TW_SCHED_REVERSE_COMPUTE_AT,
+                                          TW_SCHED_COMPUTE_INLINE,
+                                          TW_SCHED_REVERSE_COMPUTE_INLINE,
+                                          TW_SCHED_CACHE_READ,
+                                          TW_SCHED_CACHE_WRITE,
+                                          TW_SCHED_SET_SCOPE,
+                                          TW_SCHED_DECOMPOSE_REDUCTION,
+                                          TW_SCHED_RFACTOR,
+                                          TW_SCHED_ANNOTATE};
+    *kind = kinds[random_below(sizeof kinds / sizeof *kinds)];
+    tw_value *block = random_block(st);
+    if (!block)
+        return false;
+    switch (*kind) {
+    case TW_SCHED_SPLIT:
+    case TW_SCHED_FUSE:
+    case TW_SCHED_REORDER:
+    case TW_SCHED_PARALLEL:
+    case TW_SCHED_VECTORIZE:
+    case TW_SCHED_UNROLL:
+        return random_loop_step(st, *kind, block);
+    case TW_SCHED_COMPUTE_AT:
+    case TW_SCHED_REVERSE_COMPUTE_AT:
+        return random_move(st, *kind, block);
+    default:
+        return random_block_step(st, *kind, block);
+    }
+}
+
+static void complain(state *st, tw_op *kernel, const char *what, unsigned long long at)
+{
+    fprintf(stderr, "%s, seed %llu\n%s\n%s\n", what, at, tw_schedule_text(st->s),
+            tw_print(st->ctx, kernel, &(tw_print_options){0}));
+    print_diagnostics(st->ctx);
+    fail();
+}
+
+/* The trace, printed, parsed and replayed on a fresh kernel, gives the same kernel. */
+static void check_replay(state *st, const char *source, unsigned long long at)
+{
+    const char *text = tw_schedule_text(st->s);
+    tw_op *fresh = parse_kernel(st->ctx, source);
+    tw_op *trace = tw_parse(st->ctx, text, strlen(text), "trace");
+    if (!trace || !tw_verify(st->ctx, trace))
+        complain(st, tw_schedule_kernel(st->s), "the trace does not parse", at);
+    if (!tw_is_sched(trace, TW_SCHED_SCHEDULE))
+        trace = trace->regions[0].first;
+    if (!tw_schedule_replay(st->ctx, fresh, trace))
+        complain(st, tw_schedule_kernel(st->s), "the trace does not replay", at);
+    const char *a = tw_print(st->ctx, tw_schedule_kernel(st->s), &(tw_print_options){0});
+    const char *b = tw_print(st->ctx, fresh, &(tw_print_options){0});
+    if (strcmp(a, b) != 0)
+        complain(st, fresh, "the replayed kernel differs", at);
+}
+
+static unsigned long long total[TW_SCHED_COUNT];
+
+static void random_sequence(const char *source, unsigned long long number)
+{
+    seed = number * 0x9e3779b97f4a7c15u + 1;
+    tw_context *ctx = new_context();
+    tw_op *kernel = parse_kernel(ctx, source);
+    memory want;
+    assert_true(run_kernel(ctx, kernel, &want, false));
+    state st = {.ctx = ctx, .s = tw_schedule_create(ctx, kernel, NULL)};
+    tw_each_block(kernel, note_block, &st);
+    unsigned steps = 1 + random_below(12);
+    for (unsigned done = 0, tried = 0; done < steps && tried < 60; tried++) {
+        tw_sched_kind kind;
+        bool good = random_step(&st, &kind);
+        tw_diagnostics_clear(ctx);
+        if (!good)
+            continue;
+        done++;
+        total[kind]++;
+        if (!gives(ctx, kernel, &want))
+            complain(&st, kernel, "wrong result", number);
+    }
+    check_replay(&st, source, number);
+    free_memory(&want);
+    tw_context_destroy(ctx);
+}
+
+static const char *const sources[] = {matmul, chain, convolution, rows, scan, windows};
+enum { SOURCES = sizeof sources / sizeof *sources };
+
+static void random_sequences_keep_the_meaning(void **state)
+{
+    (void)state;
+    const char *count = getenv("TW_TEST_SEQUENCES"), *first = getenv("TW_TEST_FIRST");
+    unsigned long long n = count ? strtoull(count, NULL, 10) : 1000;
+    unsigned long long at = first ? strtoull(first, NULL, 10) : 0;
+    for (unsigned long long i = at; i < at + n; i++)
+        random_sequence(sources[i % SOURCES], i);
+    /* Each primitive must have been accepted now and then. */
+    for (unsigned k = 0; k < TW_SCHED_SCHEDULE; k++) {
+        if (getenv("TW_TEST_SEQUENCES"))
+            fprintf(stderr, "%s %llu\n", tw_sched_ops[k].name, total[k]);
+        if (n >= 1000 && k != TW_SCHED_GET_BLOCK && k != TW_SCHED_GET_LOOPS)
+            assert_true(total[k] > 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_sequences_keep_the_meaning),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
