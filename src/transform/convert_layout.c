@@ -35,7 +35,9 @@ typedef struct lay_value {
 typedef struct lay_op {
     tw_op *op;
     tw_layout_role role;
-    bool last; /* the decision */
+    const tw_op *shuffle; /* INSIDE: the last operation of the shuffle */
+    bool leads;           /* INSIDE: the first one */
+    bool last;            /* the decision */
     bool queued;
 } lay_op;
 
@@ -51,6 +53,13 @@ typedef struct layouts {
 static lay_op *find_op(const layouts *l, const tw_op *op)
 {
     return op ? tw_map_get_ptr(&l->by_op, op) : NULL;
+}
+
+/* The operation that decides for a user of a value: of a shuffle the last. */
+static lay_op *find_user(const layouts *l, const tw_use *use)
+{
+    lay_op *o = find_op(l, use->user);
+    return o && o->role == TW_LAYOUT_INSIDE ? find_op(l, o->shuffle) : o;
 }
 
 static lay_value *find_value(layouts *l, const tw_value *value)
@@ -114,13 +123,13 @@ static int64_t gain_of_plain(layouts *l, const tw_op *op)
     for (unsigned i = 0; i < op->n_operands; i++) {
         if (!tw_layout_is_data(op, i))
             continue;
-        const tw_value *x = tw_operand(op, i);
+        const tw_value *x = tw_layout_operand(op, i);
         const lay_value *v = find_value(l, x);
         unsigned times = 0;
         bool first = true;
         for (unsigned k = 0; k < op->n_operands; k++) {
-            times += tw_layout_is_data(op, k) && tw_operand(op, k) == x;
-            first &= k >= i || tw_operand(op, k) != x;
+            times += tw_layout_is_data(op, k) && tw_layout_operand(op, k) == x;
+            first &= k >= i || tw_layout_operand(op, k) != x;
         }
         if (!first)
             continue;
@@ -149,16 +158,31 @@ static bool add_op(tw_op *op, void *data)
     return true;
 }
 
+/* The first two operations of a shuffle have no say of their own. */
+static void mark_shuffle(layouts *l, const tw_op *op)
+{
+    const tw_op *first = tw_layout_shuffle(op);
+    if (!first)
+        return;
+    lay_op *inside[2] = {find_op(l, first), find_op(l, first->results[0].uses->user)};
+    for (int i = 0; i < 2; i++) {
+        inside[i]->role = TW_LAYOUT_INSIDE;
+        inside[i]->shuffle = op;
+    }
+    inside[0]->leads = true;
+}
+
 static void visit_neighbours(layouts *l, const tw_op *op,
                              void (*visit)(layouts *l, lay_op *neighbour))
 {
     for (unsigned i = 0; i < op->n_operands; i++) {
-        lay_op *producer = tw_layout_is_data(op, i) ? find_op(l, tw_operand(op, i)->op) : NULL;
+        lay_op *producer =
+            tw_layout_is_data(op, i) ? find_op(l, tw_layout_operand(op, i)->op) : NULL;
         if (producer && producer->role == TW_LAYOUT_EITHER && tw_layout_has_result(producer->op))
             visit(l, producer);
     }
     for (const tw_use *u = op->results[0].uses; u && tw_layout_has_result(op); u = u->next) {
-        lay_op *user = find_op(l, u->user);
+        lay_op *user = find_user(l, u);
         if (user && user->role == TW_LAYOUT_EITHER && tw_layout_is_data(user->op, u->index))
             visit(l, user);
     }
@@ -197,7 +221,8 @@ static void count_uses(layouts *l)
             lay_value *v = find_value(l, x);
             if (!x->op)
                 v->cost = conversion_cost(x);
-            if (o->last && tw_layout_is_data(o->op, k))
+            const lay_op *decider = o->role == TW_LAYOUT_INSIDE ? find_op(l, o->shuffle) : o;
+            if (decider->last && tw_layout_is_data(decider->op, k))
                 v->last++;
             else if (o->role != TW_LAYOUT_TRANSPOSE)
                 v->plain++;
@@ -215,7 +240,7 @@ static void recount(layouts *l, const tw_value *x)
         return;
     enqueue(l, find_op(l, x->op));
     for (const tw_use *u = x->uses; u; u = u->next)
-        enqueue(l, find_op(l, u->user));
+        enqueue(l, find_user(l, u));
 }
 
 static void make_plain(layouts *l, lay_op *o)
@@ -223,7 +248,7 @@ static void make_plain(layouts *l, lay_op *o)
     o->last = false;
     for (unsigned i = 0; i < o->op->n_operands; i++)
         if (tw_layout_is_data(o->op, i))
-            recount(l, tw_operand(o->op, i));
+            recount(l, tw_layout_operand(o->op, i));
     if (tw_layout_has_result(o->op))
         visit_neighbours(l, o->op, enqueue);
 }
@@ -326,8 +351,17 @@ static bool broadcasts(const tw_op *op, unsigned i)
 static void rewrite(layouts *l, lay_op *o)
 {
     tw_op *op = o->op;
+    if (o->role == TW_LAYOUT_INSIDE && find_op(l, o->shuffle)->last) {
+        if (o->leads) {
+            unsigned rank = o->shuffle->results[0].type->rank;
+            tw_op_set_operand(op, 0, as_last(l, tw_operand(op, 0), rank));
+            tw_layout_shuffle_make_last(l->ctx, op);
+        }
+        return;
+    }
     unsigned rank = o->last ? tw_layout_rank(op) : 0;
-    for (unsigned i = 0; i < op->n_operands; i++) {
+    bool shuffle = o->last && tw_is_graph(op, TW_GRAPH_RESHAPE); /* its operand is right */
+    for (unsigned i = 0; i < op->n_operands && !shuffle; i++) {
         tw_value *x = tw_operand(op, i);
         bool last = o->last && (tw_layout_is_data(op, i) || broadcasts(op, i));
         tw_value *y = last ? as_last(l, x, rank) : as_plain(l, x);
@@ -351,6 +385,8 @@ static bool run(tw_pass_run *pass)
     tw_walk(pass->root, add_op, &l);
     for (size_t i = 0; i < l.ops.len; i++)
         tw_map_put_ptr(&l.by_op, l.ops.data[i].op, &l.ops.data[i]);
+    for (size_t i = 0; i < l.ops.len; i++)
+        mark_shuffle(&l, l.ops.data[i].op);
     if (!spread_from_convolutions(&l))
         return true;
     count_uses(&l);

@@ -62,6 +62,76 @@ unsigned tw_layout_rank(const tw_op *op)
     return attributes_of(op) & KEEPDIMS ? tw_operand(op, 0)->type->rank : op->results[0].type->rank;
 }
 
+/* ---- Channel shuffles ---- */
+
+/* The operation of that kind that makes the first operand for op alone, or NULL. */
+static tw_op *sole_producer(const tw_op *op, tw_graph_kind kind)
+{
+    const tw_value *x = tw_operand(op, 0);
+    return x->op && tw_is_graph(x->op, kind) && tw_value_has_one_use(x) ? x->op : NULL;
+}
+
+/* Whether the transpose moves only axes 1 to `channels`. */
+static bool moves_channels_alone(const tw_op *transpose, unsigned channels)
+{
+    int64_t perm[TW_MAX_RANK];
+    int n = tw_op_ints(transpose, "perm", perm, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        if ((i == 0 || i > (int)channels) && perm[i] != i)
+            return false;
+    return true;
+}
+
+tw_op *tw_layout_shuffle(const tw_op *op)
+{
+    if (!tw_is_graph(op, TW_GRAPH_RESHAPE))
+        return NULL;
+    const tw_op *transpose = sole_producer(op, TW_GRAPH_TRANSPOSE);
+    tw_op *first = transpose ? sole_producer(transpose, TW_GRAPH_RESHAPE) : NULL;
+    tw_type type = op->results[0].type;
+    if (!first || tw_operand(first, 0)->type != type || type->rank < 3)
+        return NULL;
+    tw_type split = first->results[0].type;
+    if (split->rank <= type->rank || split->dims[0] != type->dims[0])
+        return NULL;
+    unsigned more = split->rank - type->rank;
+    for (unsigned i = 2; i < type->rank; i++)
+        if (split->dims[i + more] != type->dims[i])
+            return NULL;
+    return moves_channels_alone(transpose, 1 + more) ? first : NULL;
+}
+
+tw_value *tw_layout_operand(const tw_op *op, unsigned i)
+{
+    const tw_op *first = i == 0 ? tw_layout_shuffle(op) : NULL;
+    return tw_operand(first ? first : op, i);
+}
+
+/* N x C… x space -> N x space x C…, with `channels` axes of C. */
+static tw_type split_last(tw_context *ctx, tw_type type, unsigned channels)
+{
+    tw_expr dims[TW_MAX_RANK];
+    unsigned space = type->rank - 1 - channels;
+    for (unsigned i = 0; i < type->rank; i++)
+        dims[i == 0 ? 0 : i <= channels ? i + space : i - channels] = type->dims[i];
+    return tw_type_tensor(ctx, type->elem, type->rank, dims, NULL);
+}
+
+void tw_layout_shuffle_make_last(tw_context *ctx, tw_op *first)
+{
+    tw_op *transpose = first->results[0].uses->user;
+    int64_t old[TW_MAX_RANK], perm[TW_MAX_RANK];
+    unsigned rank = (unsigned)tw_op_ints(transpose, "perm", old, TW_MAX_RANK);
+    unsigned space = tw_operand(first, 0)->type->rank - 2, channels = rank - 1 - space;
+    for (unsigned i = 0; i <= space; i++)
+        perm[i] = i;
+    for (unsigned i = 1; i <= channels; i++)
+        perm[space + i] = (int64_t)space + old[i];
+    first->results[0].type = split_last(ctx, first->results[0].type, channels);
+    transpose->results[0].type = split_last(ctx, transpose->results[0].type, channels);
+    tw_op_set_attr(transpose, "perm", tw_attr_ints(ctx, perm, rank));
+}
+
 /* ---- Axes ---- */
 
 /* Where axis `a` of plain data is in channels-last data. */
@@ -103,13 +173,15 @@ bool tw_layout_has_result(const tw_op *op)
 bool tw_layout_is_data(const tw_op *op, unsigned i)
 {
     return (i == 0 || attributes_of(op) & ALL_DATA) &&
-           tw_operand(op, i)->type->rank == tw_layout_rank(op);
+           tw_layout_operand(op, i)->type->rank == tw_layout_rank(op);
 }
 
 tw_layout_role tw_layout_role_of(const tw_op *op)
 {
     if (tw_is_graph(op, TW_GRAPH_TRANSPOSE))
         return TW_LAYOUT_TRANSPOSE;
+    if (tw_layout_shuffle(op))
+        return TW_LAYOUT_EITHER;
     unsigned attributes = attributes_of(op);
     if (!attributes || op->n_results != 1 || tw_layout_rank(op) < 3 ||
         (attributes & DATA_LAYOUT && strcmp(tw_op_string(op, "data_layout", "NC"), "NC") != 0) ||

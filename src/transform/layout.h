@@ -13,9 +13,22 @@ typedef enum tw_layout_role {
     TW_LAYOUT_EITHER,    /* works on either, its axes being renamed */
     TW_LAYOUT_LAST,      /* convolutions: always channels last */
     TW_LAYOUT_TRANSPOSE, /* a transpose: joins with the transpose before or behind it */
+    TW_LAYOUT_INSIDE,    /* the first two operations of a channel shuffle: as its last says */
 } tw_layout_role;
 
 tw_layout_role tw_layout_role_of(const tw_op *op);
+
+/* A channel shuffle is three operations that count as one, the last, which works in either layout:
+ *   %1 = reshape %0 : N x C… x space        // C… being several sizes whose product is C
+ *   %2 = transpose %1                        // of the axes of C… alone
+ *   %3 = reshape %2 : N x C x space
+ * The first of them when op is the last, and nothing else uses what is between; else NULL. */
+tw_op *tw_layout_shuffle(const tw_op *op);
+/* Makes the first two of a shuffle work on channels-last data; the operand is the caller's. */
+void tw_layout_shuffle_make_last(tw_context *ctx, tw_op *first);
+
+/* The value that counts as operand i: the operand, or that of a shuffle's first operation. */
+tw_value *tw_layout_operand(const tw_op *op, unsigned i);
 
 /* Whether operand i is data in the layout of the operation (of its rank, not weights or indices);
  * other operands stay plain. */
