@@ -291,10 +291,8 @@ static tw_value *convert(layouts *l, tw_value *x, bool to_last)
     tw_type type = tw_type_tensor(l->ctx, x->type->elem, rank, dims, NULL);
     tw_type plain = to_last ? x->type : type;
     tw_builder b = behind(l, x);
-    if (type == x->type)
-        return x;
     if (tw_layout_is_view(plain))
-        return tw_graph_build(&b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
+        return type == x->type ? x : tw_graph_build(&b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
     return tw_graph_build(&b, TW_GRAPH_TRANSPOSE, &x, 1, type, "perm",
                           tw_attr_ints(l->ctx, perm, rank), NULL);
 }

@@ -162,6 +162,54 @@ static void join_users(tw_fuser *f)
     }
 }
 
+/* ---- Views ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void sort_members(tw_fuse_group *g)
+{
+    if (g->members.len)
+        qsort(g->members.data, g->members.len, sizeof *g->members.data, by_number);
+}
+
+static bool is_reshape(const tw_fuser *f, unsigned n)
+{
+    return tw_is_graph(f->nodes.data[n].op, TW_GRAPH_RESHAPE);
+}
+
+/* Takes member i out; it stays where it is, as a view. */
+static void drop_member(tw_fuser *f, tw_fuse_group *g, size_t i)
+{
+    f->nodes.data[g->members.data[i]].group = -1;
+    memmove(&g->members.data[i], &g->members.data[i + 1],
+            (g->members.len - i - 1) * sizeof *g->members.data);
+    g->members.len--;
+}
+
+/* Reshapes of what comes from outside, and those at the end, leave the group. */
+static void trim_views(tw_fuser *f, int group)
+{
+    tw_fuse_group *g = &f->groups.data[group];
+    sort_members(g);
+    for (size_t i = 0; i < g->members.len;) {
+        const tw_op *op = f->nodes.data[g->members.data[i]].op;
+        const tw_op *source = is_reshape(f, g->members.data[i]) ? tw_operand(op, 0)->op : op;
+        int n = source ? tw_fuse_number(f, source) : -1;
+        if (is_reshape(f, g->members.data[i]) && (n < 0 || f->nodes.data[n].group != group))
+            drop_member(f, g, i);
+        else
+            i++;
+    }
+    while (g->members.len && is_reshape(f, g->members.data[g->members.len - 1]))
+        drop_member(f, g, g->members.len - 1);
+    if (g->members.len)
+        g->place = g->members.data[g->members.len - 1];
+}
+
 /* ---- Several results ---- */
 
 /* The place where the user will stand: that of its group, or its own. */
@@ -218,50 +266,9 @@ static void join_consumers(tw_fuser *f)
             continue;
         for (size_t k = 0; k < g->members.len; k++)
             add_member(f, g->members.data[k], into);
+        sort_members(&f->groups.data[into]);
         g->members.len = 0;
     }
-}
-
-/* ---- Views ---- */
-
-static int by_number(const void *a, const void *b)
-{
-    unsigned x = *(const unsigned *)a, y = *(const unsigned *)b;
-    return x < y ? -1 : x > y;
-}
-
-static bool is_reshape(const tw_fuser *f, unsigned n)
-{
-    return tw_is_graph(f->nodes.data[n].op, TW_GRAPH_RESHAPE);
-}
-
-/* Takes member i out; it stays where it is, as a view. */
-static void drop_member(tw_fuser *f, tw_fuse_group *g, size_t i)
-{
-    f->nodes.data[g->members.data[i]].group = -1;
-    memmove(&g->members.data[i], &g->members.data[i + 1],
-            (g->members.len - i - 1) * sizeof *g->members.data);
-    g->members.len--;
-}
-
-/* Reshapes of what comes from outside, and those at the end, leave the group. */
-static void trim_views(tw_fuser *f, int group)
-{
-    tw_fuse_group *g = &f->groups.data[group];
-    qsort(g->members.data, g->members.len, sizeof *g->members.data, by_number);
-    for (size_t i = 0; i < g->members.len;) {
-        const tw_op *op = f->nodes.data[g->members.data[i]].op;
-        const tw_op *source = is_reshape(f, g->members.data[i]) ? tw_operand(op, 0)->op : op;
-        int n = source ? tw_fuse_number(f, source) : -1;
-        if (is_reshape(f, g->members.data[i]) && (n < 0 || f->nodes.data[n].group != group))
-            drop_member(f, g, i);
-        else
-            i++;
-    }
-    while (g->members.len && is_reshape(f, g->members.data[g->members.len - 1]))
-        drop_member(f, g, g->members.len - 1);
-    if (g->members.len)
-        g->place = g->members.data[g->members.len - 1];
 }
 
 /* ---- Building ---- */
@@ -427,9 +434,9 @@ static void fuse_region(tw_pass_run *pass, tw_region *region)
     make_epilogues(&f, TW_FUSE_COMPLEX);
     make_epilogues(&f, TW_FUSE_REDUCTION);
     join_users(&f);
-    join_consumers(&f);
     for (size_t i = 0; i < f.groups.len; i++)
-        trim_views(&f, (int)i);
+        trim_views(&f, (int)i); /* first: a group that ends earlier may be in time */
+    join_consumers(&f);
     for (size_t i = 0; i < f.groups.len; i++)
         if (f.groups.data[i].members.len > 1 && pass->changes++ >= pass->max_changes) {
             pass->changes--;
