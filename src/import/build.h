@@ -19,6 +19,7 @@ typedef struct tw_gb {
     tw_arena *arena;   /* for what lives as long as the import */
     tw_builder b;      /* b.loc: the model's node */
     tw_map known;      /* tw_value -> tw_known */
+    size_t followed;   /* elements whose values were followed so far */
     int64_t max_bytes; /* larger tensors are refused */
 } tw_gb;
 

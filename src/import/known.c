@@ -7,18 +7,23 @@
 
 static size_t limit_of(tw_elem elem)
 {
-    if (elem == TW_STRING)
-        return 0;
     return tw_elem_is_float(elem) ? TW_KNOWN_MAX_REALS : TW_KNOWN_MAX_INTS;
 }
 
-bool tw_known_countable(tw_type type, size_t *count)
+bool tw_known_countable(const tw_gb *g, tw_type type, size_t *count)
 {
     int64_t n;
-    if (!tw_type_static_count(type, &n) || n < 0 || (size_t)n > limit_of(type->elem))
+    size_t most = g->followed < TW_KNOWN_MAX_TOTAL ? limit_of(type->elem) : TW_KNOWN_MAX_LATE;
+    if (type->elem == TW_STRING || !tw_type_static_count(type, &n) || n < 0 || (size_t)n > most)
         return false;
     *count = (size_t)n;
     return true;
+}
+
+tw_num *tw_known_items(tw_gb *g, size_t n)
+{
+    g->followed += n;
+    return TW_NEW_ARRAY(g->arena, tw_num, n);
 }
 
 tw_num tw_num_int(tw_gb *g, int64_t value)
@@ -44,10 +49,10 @@ static tw_num load(tw_gb *g, tw_elem elem, const void *data, size_t i)
 static const tw_known *of_constant(tw_gb *g, const tw_value *value, tw_attr dense)
 {
     size_t n;
-    if (!tw_known_countable(value->type, &n))
+    if (!tw_known_countable(g, value->type, &n))
         return NULL;
     tw_known *known = TW_NEW(g->arena, tw_known);
-    *known = (tw_known){n, TW_NEW_ARRAY(g->arena, tw_num, n)};
+    *known = (tw_known){n, tw_known_items(g, n)};
     for (size_t i = 0; i < n; i++)
         known->items[i] = load(g, value->type->elem, dense->u.dense.data, i);
     tw_map_put_ptr(&g->known, value, known);

@@ -10,6 +10,9 @@
 enum {
     TW_KNOWN_MAX_INTS = 4096, /* elements of tensors that are followed */
     TW_KNOWN_MAX_REALS = 64,
+    /* Once so many were followed in all, only tensors of so few elements are. */
+    TW_KNOWN_MAX_TOTAL = 1 << 20,
+    TW_KNOWN_MAX_LATE = 32,
 };
 
 /* One element: nothing is known; num / den (den > 0, and 1 in tensors of integers or bool); or a

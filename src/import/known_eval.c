@@ -291,7 +291,7 @@ bool tw_known_eval(tw_gb *g, const tw_op *op, tw_known *out)
 {
     eval e = {.g = g, .op = op, .type = op->results[0].type};
     tw_graph_kind kind = tw_graph_kind_of(op);
-    if (op->n_results != 1 || kind == TW_GRAPH_CONSTANT || !tw_known_countable(e.type, &e.n))
+    if (op->n_results != 1 || kind == TW_GRAPH_CONSTANT || !tw_known_countable(g, e.type, &e.n))
         return false;
     bool special = kind == TW_GRAPH_SHAPE || kind == TW_GRAPH_IOTA || kind == TW_GRAPH_CONCAT;
     if (!special && !find_operands(&e))
@@ -300,7 +300,7 @@ bool tw_known_eval(tw_gb *g, const tw_op *op, tw_known *out)
         for (unsigned i = 0; i < op->n_operands; i++)
             if (!tw_type_is_static(operand_type(&e, i)))
                 return false;
-    e.out = TW_NEW_ARRAY(g->arena, tw_num, e.n);
+    e.out = tw_known_items(g, e.n);
     if (!(special ? eval_special(&e) : eval_kind(&e)))
         return false;
     bool any = e.n == 0;

@@ -211,6 +211,15 @@ bool tw_onnx_window_sizes(tw_onnx_node *n, tw_onnx_window *w, const tw_expr *siz
 enum { TW_ONNX_WINDOW_ATTRS = 4 };
 void tw_onnx_window_attrs(tw_onnx_node *n, const tw_onnx_window *w, tw_named_attr *attrs);
 
+/* ---- Pieces that several operators share ---- */
+
+/* NumPy's matmul: vectors become matrices and lose the axis again. */
+tw_value *tw_onnx_matmul(tw_gb *g, tw_value *a, tw_value *b);
+/* The convolution that the node's attributes describe. */
+tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights);
+/* Adds a vector of one number for each channel (axis 1); `bias` may be NULL. */
+tw_value *tw_onnx_add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias);
+
 /* Whether input i has one of the element types (bits 1 << tw_elem); an error when not. */
 bool tw_onnx_check_elem(tw_onnx_node *n, unsigned i, uint32_t allowed);
 enum {

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Adds a vector of one number for each channel (axis 1). */
-static tw_value *add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias)
+tw_value *tw_onnx_add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias)
 {
     tw_expr dims[TW_MAX_RANK];
     if (!y || !bias)
@@ -21,11 +20,10 @@ static tw_value *add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias)
 }
 
 /* Kernel sizes from the weights; the attribute kernel_shape must agree. */
-static bool read_kernel(tw_onnx_node *n, tw_onnx_window *w)
+static bool read_kernel(tw_onnx_node *n, tw_type weights, tw_onnx_window *w)
 {
     bool ok = true;
     size_t count;
-    tw_type weights = n->in[1]->type;
     const int64_t *declared = tw_onnx_int_list(n, "kernel_shape", &count, &ok);
     if (declared && count != w->n)
         return tw_onnx_error(n, "attribute 'kernel_shape' has %zu entries; %u are needed", count,
@@ -42,12 +40,10 @@ static bool read_kernel(tw_onnx_node *n, tw_onnx_window *w)
     return ok;
 }
 
-/* Operands, ranks and groups. `channels` is the axis of the weights that divides into the groups
- * with the input's channels: 1 in Conv (times groups), 0 in ConvTranspose. */
-static bool read_operands(tw_onnx_node *n, int64_t *groups)
+/* Checks ranks and element types; reads the groups. */
+static bool read_groups(tw_onnx_node *n, tw_type x, tw_type w, int64_t *groups)
 {
     bool ok = true;
-    tw_type x = n->in[0]->type, w = n->in[1]->type;
     *groups = tw_onnx_int(n, "group", 1, &ok);
     if (!ok)
         return false;
@@ -58,34 +54,45 @@ static bool read_operands(tw_onnx_node *n, int64_t *groups)
            tw_onnx_error(n, "attribute 'group' is %lld", (long long)*groups);
 }
 
-bool tw_onnx_op_conv(tw_onnx_node *n)
+/* Channels of the input must be `channels`, and the first axis of the weights whole groups. */
+static bool check_channels(tw_onnx_node *n, tw_type x, tw_type w, tw_expr channels, int64_t groups)
+{
+    if (tw_gb_differ(n->g, x->dims[1], channels) ||
+        (tw_expr_is_const(w->dims[0]) && w->dims[0]->value % groups))
+        return tw_onnx_error(n, "input %s and weights %s do not fit with %lld groups",
+                             tw_gb_type_text(n->g, x), tw_gb_type_text(n->g, w), (long long)groups);
+    return true;
+}
+
+tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights)
 {
     int64_t groups;
     tw_onnx_window w;
     tw_expr dims[TW_MAX_RANK];
     tw_named_attr attrs[TW_ONNX_WINDOW_ATTRS + 1];
-    if (!read_operands(n, &groups))
-        return false;
-    tw_type x = n->in[0]->type, weights = n->in[1]->type;
-    tw_expr channels = tw_expr_mulc(n->ctx, weights->dims[1], groups);
-    if (tw_gb_differ(n->g, x->dims[1], channels) ||
-        (tw_expr_is_const(weights->dims[0]) && weights->dims[0]->value % groups))
-        return tw_onnx_error(n, "input %s and weights %s do not fit with %lld groups",
-                             tw_gb_type_text(n->g, x), tw_gb_type_text(n->g, weights),
-                             (long long)groups);
-    memcpy(dims, x->dims, x->rank * sizeof *dims);
-    dims[1] = channels;
-    tw_value *operands[2] = {tw_gb_reshape(n->g, n->in[0], x->rank, dims), n->in[1]};
-    if (!tw_onnx_read_window(n, x->rank - 2, &w) || !read_kernel(n, &w) ||
-        !tw_onnx_window_sizes(n, &w, x->dims + 2, false, dims + 2))
-        return false;
-    dims[1] = weights->dims[0];
+    if (!x || !weights || !read_groups(n, x->type, weights->type, &groups))
+        return NULL;
+    unsigned rank = x->type->rank;
+    memcpy(dims, x->type->dims, rank * sizeof *dims);
+    dims[1] = tw_expr_mulc(n->ctx, weights->type->dims[1], groups);
+    if (!check_channels(n, x->type, weights->type, dims[1], groups))
+        return NULL;
+    tw_value *operands[2] = {tw_gb_reshape(n->g, x, rank, dims), weights};
+    if (!tw_onnx_read_window(n, rank - 2, &w) || !read_kernel(n, weights->type, &w) ||
+        !tw_onnx_window_sizes(n, &w, x->type->dims + 2, false, dims + 2))
+        return NULL;
+    dims[1] = weights->type->dims[0];
     tw_onnx_window_attrs(n, &w, attrs);
     attrs[TW_ONNX_WINDOW_ATTRS] = (tw_named_attr){"groups", tw_attr_int(n->ctx, groups)};
-    tw_value *y = tw_gb_emit(n->g, TW_GRAPH_CONV, operands, 2,
-                             tw_type_tensor(n->ctx, x->elem, x->rank, dims, NULL), attrs,
-                             TW_ONNX_WINDOW_ATTRS + 1);
-    return tw_onnx_set(n, 0, add_bias(n, y, tw_onnx_in(n, 2)));
+    return tw_gb_emit(n->g, TW_GRAPH_CONV, operands, 2,
+                      tw_type_tensor(n->ctx, x->type->elem, rank, dims, NULL), attrs,
+                      TW_ONNX_WINDOW_ATTRS + 1);
+}
+
+bool tw_onnx_op_conv(tw_onnx_node *n)
+{
+    tw_value *y = tw_onnx_conv(n, n->in[0], n->in[1]);
+    return tw_onnx_set(n, 0, tw_onnx_add_bias(n, y, tw_onnx_in(n, 2)));
 }
 
 /* ---- Transposed ---- */
@@ -148,15 +155,10 @@ bool tw_onnx_op_conv_transpose(tw_onnx_node *n)
     tw_onnx_window w;
     tw_expr dims[TW_MAX_RANK];
     tw_named_attr attrs[TW_ONNX_WINDOW_ATTRS + 1];
-    if (!read_operands(n, &groups))
-        return false;
     tw_type x = n->in[0]->type, weights = n->in[1]->type;
-    if (tw_gb_differ(n->g, x->dims[1], weights->dims[0]) ||
-        (tw_expr_is_const(weights->dims[0]) && weights->dims[0]->value % groups))
-        return tw_onnx_error(n, "input %s and weights %s do not fit with %lld groups",
-                             tw_gb_type_text(n->g, x), tw_gb_type_text(n->g, weights),
-                             (long long)groups);
-    if (!tw_onnx_read_window(n, x->rank - 2, &w) || !read_kernel(n, &w) ||
+    if (!read_groups(n, x, weights, &groups) ||
+        !check_channels(n, x, weights, weights->dims[0], groups) ||
+        !tw_onnx_read_window(n, x->rank - 2, &w) || !read_kernel(n, weights, &w) ||
         !transposed_sizes(n, &w, x->dims + 2, dims + 2))
         return false;
     dims[0] = x->dims[0];
@@ -166,5 +168,5 @@ bool tw_onnx_op_conv_transpose(tw_onnx_node *n)
     tw_value *y = tw_gb_emit(n->g, TW_GRAPH_CONV_TRANSPOSE, n->in, 2,
                              tw_type_tensor(n->ctx, x->elem, x->rank, dims, NULL), attrs,
                              TW_ONNX_WINDOW_ATTRS + 1);
-    return tw_onnx_set(n, 0, add_bias(n, y, tw_onnx_in(n, 2)));
+    return tw_onnx_set(n, 0, tw_onnx_add_bias(n, y, tw_onnx_in(n, 2)));
 }

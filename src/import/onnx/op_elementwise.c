@@ -167,6 +167,8 @@ static bool cast_to(tw_onnx_node *n, tw_elem elem)
         return tw_onnx_set(n, 0, x);
     if (x->type->elem == TW_STRING || elem == TW_STRING)
         return tw_onnx_error(n, "casts of strings are not supported");
+    if (tw_elem_bits(elem) == 4) /* wraps, as integers do */
+        x = tw_gb_cast(n->g, x, TW_I32);
     bool saturate = tw_onnx_int(n, "saturate", 1, &ok);
     tw_type type = tw_type_tensor(n->ctx, elem, x->type->rank, x->type->dims, NULL);
     return ok &&

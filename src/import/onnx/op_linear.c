@@ -1,8 +1,7 @@
 /* op_linear.c: matrix products. */
 #include "import/onnx/import.h"
 
-/* NumPy's matmul: vectors become matrices and lose the axis again. */
-static tw_value *matmul(tw_gb *g, tw_value *a, tw_value *b)
+tw_value *tw_onnx_matmul(tw_gb *g, tw_value *a, tw_value *b)
 {
     if (!a || !b)
         return NULL;
@@ -23,25 +22,7 @@ static tw_value *matmul(tw_gb *g, tw_value *a, tw_value *b)
 
 bool tw_onnx_op_matmul(tw_onnx_node *n)
 {
-    return tw_onnx_set(n, 0, matmul(n->g, n->in[0], n->in[1]));
-}
-
-/* x as i32, less its zero point: a scalar, or a vector along the last axis but `from_last`. */
-static tw_value *less_zero_point(tw_onnx_node *n, unsigned i, unsigned from_last)
-{
-    tw_gb *g = n->g;
-    tw_value *x = tw_gb_cast(g, n->in[i], TW_I32), *zero = tw_onnx_in(n, i + 2);
-    if (!x || !zero)
-        return x;
-    zero = tw_gb_cast(g, zero, TW_I32);
-    if (zero && zero->type->rank == 1 && from_last == 1 && zero->type->dims[0] != tw_gb_const(g, 1))
-        zero = tw_gb_unsqueeze(g, zero, 2);
-    return tw_gb_binary(g, TW_GRAPH_SUB, x, zero);
-}
-
-bool tw_onnx_op_matmul_integer(tw_onnx_node *n)
-{
-    return tw_onnx_set(n, 0, matmul(n->g, less_zero_point(n, 0, 1), less_zero_point(n, 1, 0)));
+    return tw_onnx_set(n, 0, tw_onnx_matmul(n->g, n->in[0], n->in[1]));
 }
 
 static tw_value *scaled(tw_gb *g, tw_value *x, double factor)

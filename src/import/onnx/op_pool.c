@@ -34,16 +34,22 @@ static bool read_pool(tw_onnx_node *n, tw_onnx_window *w, bool *ceil_mode)
     return ok && tw_onnx_read_window(n, x->rank - 2, w) && read_kernel(n, w);
 }
 
-static tw_value *pool(tw_onnx_node *n, tw_graph_kind kind, tw_value *x, tw_onnx_window *w,
-                      bool ceil_mode, bool count_pad)
+/* Sizes of the result; enlarges the padding at the end to what ceil_mode needs. */
+static bool pool_dims(tw_onnx_node *n, tw_onnx_window *w, bool ceil_mode, tw_expr *dims)
 {
-    tw_expr dims[TW_MAX_RANK];
+    tw_type x = n->in[0]->type;
+    dims[0] = x->dims[0];
+    dims[1] = x->dims[1];
+    return tw_onnx_window_sizes(n, w, x->dims + 2, ceil_mode, dims + 2);
+}
+
+static tw_value *pool(tw_onnx_node *n, tw_graph_kind kind, tw_value *x, const tw_onnx_window *w,
+                      const tw_expr *dims, bool count_pad)
+{
     int64_t kernel[TW_MAX_RANK];
     tw_named_attr attrs[TW_ONNX_WINDOW_ATTRS + 2];
-    if (!x || !tw_onnx_window_sizes(n, w, x->type->dims + 2, ceil_mode, dims + 2))
+    if (!x)
         return NULL;
-    dims[0] = x->type->dims[0];
-    dims[1] = x->type->dims[1];
     for (unsigned i = 0; i < w->n; i++)
         kernel[i] = w->kernel[i]->value;
     tw_onnx_window_attrs(n, w, attrs);
@@ -59,37 +65,46 @@ bool tw_onnx_op_max_pool(tw_onnx_node *n)
 {
     bool ceil_mode;
     tw_onnx_window w;
+    tw_expr dims[TW_MAX_RANK];
     return read_pool(n, &w, &ceil_mode) && tw_onnx_max_outputs(n, 1) &&
-           tw_onnx_set(n, 0, pool(n, TW_GRAPH_MAX_POOL, n->in[0], &w, ceil_mode, false));
+           pool_dims(n, &w, ceil_mode, dims) &&
+           tw_onnx_set(n, 0, pool(n, TW_GRAPH_MAX_POOL, n->in[0], &w, dims, false));
 }
 
-/* Mean in which the declared padding counts, but not what ceil_mode adds: the former becomes zeros
- * of the data. */
-static tw_value *pool_counting(tw_onnx_node *n, tw_value *x, tw_onnx_window *w, bool ceil_mode)
+/* Sum or mean in which the declared padding counts, but not what ceil_mode adds: the former becomes
+ * zeros of the data. */
+static tw_value *pool_counting(tw_onnx_node *n, tw_value *x, const tw_onnx_window *declared,
+                               bool ceil_mode)
 {
-    tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK], zero = tw_gb_const(n->g, 0);
+    tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK], dims[TW_MAX_RANK], zero = tw_gb_const(n->g, 0);
+    tw_onnx_window w = *declared;
+    if (!pool_dims(n, &w, ceil_mode, dims))
+        return NULL;
     if (!ceil_mode)
-        return pool(n, TW_GRAPH_AVG_POOL, x, w, false, true);
+        return pool(n, TW_GRAPH_AVG_POOL, x, &w, dims, true);
     begin[0] = begin[1] = end[0] = end[1] = zero;
-    for (unsigned i = 0; i < w->n; i++) {
-        begin[i + 2] = w->begin[i];
-        end[i + 2] = w->end[i];
-        w->begin[i] = w->end[i] = zero;
+    for (unsigned i = 0; i < w.n; i++) {
+        begin[i + 2] = declared->begin[i];
+        end[i + 2] = declared->end[i];
+        w.begin[i] = zero;
+        w.end[i] = tw_expr_sub(n->ctx, w.end[i], declared->end[i]);
     }
     x = tw_gb_pad(n->g, x, begin, end, "constant", tw_gb_scalar(n->g, x->type->elem, 0));
-    return pool(n, TW_GRAPH_AVG_POOL, x, w, true, false);
+    return pool(n, TW_GRAPH_AVG_POOL, x, &w, dims, false);
 }
 
 bool tw_onnx_op_average_pool(tw_onnx_node *n)
 {
     bool ok = true, ceil_mode;
     tw_onnx_window w;
+    tw_expr dims[TW_MAX_RANK];
     bool count_pad = tw_onnx_int(n, "count_include_pad", 0, &ok);
     if (!ok || !read_pool(n, &w, &ceil_mode))
         return false;
-    return tw_onnx_set(n, 0,
-                       count_pad ? pool_counting(n, n->in[0], &w, ceil_mode)
-                                 : pool(n, TW_GRAPH_AVG_POOL, n->in[0], &w, ceil_mode, false));
+    if (count_pad)
+        return tw_onnx_set(n, 0, pool_counting(n, n->in[0], &w, ceil_mode));
+    return pool_dims(n, &w, ceil_mode, dims) &&
+           tw_onnx_set(n, 0, pool(n, TW_GRAPH_AVG_POOL, n->in[0], &w, dims, false));
 }
 
 /* ---- Power means ---- */
@@ -123,12 +138,13 @@ bool tw_onnx_op_lp_pool(tw_onnx_node *n)
     bool ceil_mode;
     double p, count = 1;
     tw_onnx_window w;
+    tw_expr dims[TW_MAX_RANK];
     tw_gb *g = n->g;
-    if (!read_p(n, &p) || !read_pool(n, &w, &ceil_mode))
+    if (!read_p(n, &p) || !read_pool(n, &w, &ceil_mode) || !pool_dims(n, &w, ceil_mode, dims))
         return false;
     for (unsigned i = 0; i < w.n; i++)
         count *= (double)w.kernel[i]->value;
-    tw_value *mean = pool(n, TW_GRAPH_AVG_POOL, power(g, n->in[0], p), &w, ceil_mode, true);
+    tw_value *mean = pool(n, TW_GRAPH_AVG_POOL, power(g, n->in[0], p), &w, dims, true);
     tw_value *sum = tw_gb_binary_scalar(g, TW_GRAPH_MUL, mean, count);
     return tw_onnx_set(n, 0, root(g, sum, p));
 }
