@@ -79,6 +79,12 @@ static tw_place decode_expr(tw_decoder *d, tw_instr_vec *out, const tw_op *op, t
         tw_machine_fail(d->m, op, "'%s' has an invalid expression", op->def->name);
     tw_place a = decode_expr(d, out, op, e->lhs, first);
     tw_place b = decode_expr(d, out, op, e->rhs, first);
+    /* What the region has computed before it computes no second time. */
+    const uint64_t key[] = {d->region, (uint64_t)e->kind, (uint64_t)a.slot << 32 | a.step,
+                            (uint64_t)b.slot << 32 | b.step};
+    tw_place *known = tw_map_get(&d->computed, key, sizeof key);
+    if (known)
+        return *known;
     uint32_t lanes = 1;
     for (unsigned i = first; i < op->n_operands && (a.step || b.step); i++)
         if (lanes_of(tw_operand(op, i)->type) > lanes)
@@ -86,7 +92,10 @@ static tw_place decode_expr(tw_decoder *d, tw_instr_vec *out, const tw_op *op, t
     tw_instr *in = tw_decode_emit(d, out, tw_exec_expr(e->kind), op, lanes);
     in->a = a;
     in->b = b;
-    return (tw_place){in->dst, a.step | b.step};
+    known = TW_NEW(d->arena, tw_place);
+    *known = (tw_place){in->dst, a.step | b.step};
+    tw_map_put(&d->computed, key, sizeof key, known);
+    return *known;
 }
 
 const tw_place *tw_decode_map(tw_decoder *d, tw_instr_vec *out, const tw_op *op, tw_attr map,
@@ -144,11 +153,14 @@ tw_membuf *tw_decode_new_buffer(tw_decoder *d, const tw_op *op, const tw_value *
 tw_code tw_decode_region(tw_decoder *d, const tw_region *region)
 {
     tw_instr_vec out = {0};
+    uint64_t outer = d->region;
+    d->region = ++d->regions;
     if (++d->depth > MAX_DEPTH)
         tw_machine_fail(d->m, region->parent, "regions nest more than %d deep", MAX_DEPTH);
     for (const tw_op *op = region->first; op; op = op->next)
         tw_decode_op(d, &out, op);
     d->depth--;
+    d->region = outer;
     return (tw_code){out.data, out.len};
 }
 
@@ -171,7 +183,8 @@ tw_program *tw_decode(tw_machine *m, const tw_op *op)
                     .arena = m->arena,
                     .places = tw_map_make(m->arena),
                     .buffers = tw_map_make(m->arena),
-                    .constants = tw_map_make(m->arena)};
+                    .constants = tw_map_make(m->arena),
+                    .computed = tw_map_make(m->arena)};
     const tw_region *region = &op->regions[0];
     program->op = op;
     program->n_args = region->n_args;

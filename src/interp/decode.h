@@ -12,7 +12,9 @@ typedef struct tw_decoder {
     tw_map places;    /* tw_value -> tw_place */
     tw_map buffers;   /* tw_value -> tw_membuf */
     tw_map constants; /* tw_slot -> slot number + 1 */
+    tw_map computed;  /* region and index operation -> tw_place */
     TW_VEC(tw_slot) slots;
+    uint64_t region, regions; /* number of the region being decoded, and of the last one */
     unsigned depth;
 } tw_decoder;
 

@@ -126,15 +126,15 @@ static void decode_access(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     const tw_value *value = parts.value ? parts.value : parts.other;
     if (value)
         access->value = tw_decode_place(d, op, value);
-    bool plain_f32 = access->buffer->elem == TW_F32 && !access->where.n;
+    bool is_f32 = access->buffer->elem == TW_F32;
     tw_instr *in;
     if (tw_is_loop(op, TW_LOOP_LOAD)) {
         in = emit_result(d, out, tw_exec_load, op);
-        if (plain_f32 && in->lanes == 1)
+        if (is_f32 && in->lanes == 1)
             in->run = tw_exec_load_f32;
     } else {
         uint32_t lanes = lanes_of(parts.value->type);
-        in = tw_decode_emit(d, out, plain_f32 && lanes == 1 ? tw_exec_store_f32 : tw_exec_store, op,
+        in = tw_decode_emit(d, out, is_f32 && lanes == 1 ? tw_exec_store_f32 : tw_exec_store, op,
                             0);
         in->lanes = lanes;
         in->elem = access->buffer->elem;

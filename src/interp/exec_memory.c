@@ -8,7 +8,7 @@ static const char *buffer_name(const tw_membuf *buffer)
     return buffer->value->name ? buffer->value->name : "buffer";
 }
 
-static bool holds(const tw_machine *m, const tw_condition *where, uint32_t lane)
+static inline bool holds(const tw_machine *m, const tw_condition *where, uint32_t lane)
 {
     for (unsigned i = 0; i < where->n; i++)
         if (m->r[where->terms[i].slot + lane * where->terms[i].step].i < 0)
@@ -87,6 +87,10 @@ void tw_exec_load(tw_machine *m, const tw_instr *in)
 void tw_exec_load_f32(tw_machine *m, const tw_instr *in)
 {
     const tw_mem_access *access = in->extra;
+    if (!holds(m, &access->where, 0)) {
+        m->r[in->dst] = m->r[access->value.slot];
+        return;
+    }
     size_t at = element(m, in, access, 0);
     check_read(m, in, access->buffer, at);
     memcpy(&m->r[in->dst].f, (const float *)access->buffer->data + at, sizeof(float));
@@ -108,6 +112,8 @@ void tw_exec_store(tw_machine *m, const tw_instr *in)
 void tw_exec_store_f32(tw_machine *m, const tw_instr *in)
 {
     const tw_mem_access *access = in->extra;
+    if (!holds(m, &access->where, 0))
+        return;
     size_t at = element(m, in, access, 0);
     mark_write(m, in, access->buffer, at);
     memcpy((float *)access->buffer->data + at, &m->r[access->value.slot].f, sizeof(float));

@@ -151,7 +151,7 @@ void tw_exec_copy(tw_machine *m, const tw_instr *in); /* also broadcast */
 void tw_exec_ramp(tw_machine *m, const tw_instr *in);
 void tw_exec_reduce_lanes(tw_machine *m, const tw_instr *in); /* extra: tw_exec of the operation */
 void tw_exec_load(tw_machine *m, const tw_instr *in);
-void tw_exec_load_f32(tw_machine *m, const tw_instr *in); /* one lane, no condition */
+void tw_exec_load_f32(tw_machine *m, const tw_instr *in); /* one lane */
 void tw_exec_store(tw_machine *m, const tw_instr *in);
 void tw_exec_store_f32(tw_machine *m, const tw_instr *in);
 void tw_exec_alloc(tw_machine *m, const tw_instr *in); /* extra: tw_membuf */
