@@ -134,8 +134,8 @@ static void decode_access(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
             in->run = tw_exec_load_f32;
     } else {
         uint32_t lanes = lanes_of(parts.value->type);
-        in = tw_decode_emit(d, out, is_f32 && lanes == 1 ? tw_exec_store_f32 : tw_exec_store, op,
-                            0);
+        in =
+            tw_decode_emit(d, out, is_f32 && lanes == 1 ? tw_exec_store_f32 : tw_exec_store, op, 0);
         in->lanes = lanes;
         in->elem = access->buffer->elem;
     }

@@ -117,8 +117,10 @@ static bool lower_direct(resize *r, tw_value *x, tw_value *out)
         index[i] = tw_stage_axis(&s, i);
         for (unsigned k = 0; r->resized[i] && k < r->axes[i].taps; k++) {
             taps[i][k] = tap_index(r, &s, i, k, index[i]);
-            if (r->axes[i].taps > 1)
-                weights[i][k] = tap_weight(r, &s, i, k, index[i]);
+        }
+        if (r->resized[i] && r->axes[i].taps == 2) {
+            weights[i][1] = tap_weight(r, &s, i, 1, index[i]);
+            weights[i][0] = tw_s2(&s, TW_LOOP_SUB, tw_like(&s, weights[i][1], 1), weights[i][1]);
         }
     }
     tw_value *v = interpolate(r, &s, x, 0, index, taps, weights);

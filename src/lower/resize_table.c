@@ -95,14 +95,14 @@ static void weigh(const axis_spec *s, const tw_resize_axis *t, int64_t o, float 
         weight[k] /= total;
 }
 
-/* Two neighbours of a coordinate held inside the axis. */
+/* Two neighbours. Beyond the ends they are the same element, so that the weights, which repeat with
+ * the ratio of sizes, do not matter there. */
 static void interpolate(const axis_spec *s, const tw_resize_axis *t, int64_t o, float x)
 {
-    float held = fminf(fmaxf(x, 0), (float)(s->in - 1));
-    int64_t low = clamp((int64_t)held, s->in - 1);
-    t->index[2 * o] = low;
-    t->index[2 * o + 1] = clamp(low + 1, s->in - 1);
-    t->weight[2 * o + 1] = held - (float)low;
+    float low = floorf(x);
+    t->index[2 * o] = clamp((int64_t)low, s->in - 1);
+    t->index[2 * o + 1] = clamp((int64_t)low + 1, s->in - 1);
+    t->weight[2 * o + 1] = x - low;
     t->weight[2 * o] = 1 - t->weight[2 * o + 1];
 }
 

@@ -154,6 +154,8 @@ static tw_expr simplify(const tw_stage *s, tw_expr e)
 
 tw_value *tw_stage_index(tw_stage *s, tw_expr e)
 {
+    if (e->kind == TW_EXPR_DIM)
+        return s->dims[e->value];
     tw_expr expr = simplify(s, e);
     used_dims used = {.n = 0};
     renumber(s, &used, &expr, 1);
@@ -252,9 +254,11 @@ tw_value *tw_stage_load_broadcast(tw_stage *s, tw_value *buffer, unsigned result
 {
     tw_expr index[TW_MAX_RANK];
     unsigned rank = buffer->type->rank;
-    for (unsigned i = 0; i < rank; i++)
-        index[i] =
-            tw_size(buffer, i) == 1 ? tw_stage_int(s, 0) : tw_stage_axis(s, result_rank - rank + i);
+    for (unsigned i = 0; i < rank; i++) {
+        unsigned axis = result_rank - rank + i;
+        bool repeated = tw_size(buffer, i) == 1 && s->axes[axis].extent != 1;
+        index[i] = repeated ? tw_stage_int(s, 0) : tw_stage_axis(s, axis);
+    }
     return tw_stage_load(s, buffer, index);
 }
 

@@ -27,6 +27,12 @@ tw_value *tw_lowering_table(tw_lowering *l, tw_elem elem, unsigned rank, const i
     tw_builder b = {l->ctx, region, region->first, l->op->loc};
     tw_type tensor = tw_type_tensor_static(l->ctx, elem, rank, dims);
     tw_type type = tw_type_buffer(l->ctx, elem, rank, tensor->dims, "");
+    /* Tables stand first in the kernel; they are few. */
+    for (tw_op *op = region->first; op && tw_is_loop(op, TW_LOOP_CONSTANT_BUFFER); op = op->next) {
+        tw_attr have = tw_op_attr(op, "value");
+        if (op->results[0].type == type && !memcmp(have->u.dense.data, data, size))
+            return tw_result(op, 0);
+    }
     tw_op *op = tw_build(&b, &tw_loop_ops[TW_LOOP_CONSTANT_BUFFER], NULL, 0, &type, 1, "value",
                          tw_attr_dense(l->ctx, tensor, data, size), NULL);
     tw_value_set_name(tw_result(op, 0), "table");

@@ -8,13 +8,15 @@
  *                                                            return }
  *
  * Results become arguments behind the inputs (attribute "outputs" counts them). What lies between
- * kernels is loop.alloc, a reshape is loop.view, a constant loop.constant_buffer. Kernels that are
+ * kernels is loop.alloc, a reshape (or what else moves nothing) is loop.view, a constant
+ * loop.constant_buffer. Kernels that are
  * equal up to their names are emitted once. */
 #include "lower/to_loops.h"
 
 #include "dialect/core/core.h"
 #include "lower/kernel.h"
 #include "lower/lowering.h"
+#include "lower/view_of.h"
 
 #include <string.h>
 
@@ -31,7 +33,7 @@ typedef struct to_loops {
     tw_builder body;    /* of the new function */
     tw_map buffers;     /* graph value -> buffer */
     tw_map planned;     /* graph value -> (part of) an output argument that it is computed into */
-    tw_map constants;   /* dense attribute -> buffer */
+    tw_map constants;   /* contents -> buffer */
     tw_map known;       /* hash -> kernel_entry */
     tw_map names;       /* symbols in use -> how often */
 } to_loops;
@@ -43,27 +45,43 @@ static tw_type buffer_of(tw_context *ctx, tw_type tensor)
 
 /* ---- Buffers of values ---- */
 
+/* One buffer for each content: small constants, as the tables of kernels, are compared by value. */
 static tw_value *constant_buffer(to_loops *t, tw_attr value, const char *name)
 {
-    tw_value *buffer = tw_map_get_ptr(&t->constants, value);
+    enum { SMALL = 1 << 12 };
+    struct {
+        const void *data;
+        tw_type type;
+        uint64_t hash;
+    } key = {value->u.dense.data, value->u.dense.type, 0};
+    if (value->u.dense.size <= SMALL) {
+        key.hash = tw_hash_bytes(key.data, value->u.dense.size, 0) | 1;
+        key.data = NULL;
+    }
+    tw_value *buffer = tw_map_get(&t->constants, &key, sizeof key);
     if (buffer)
         return buffer;
     tw_type type = buffer_of(t->ctx, value->u.dense.type);
     tw_op *op = tw_build(&t->body, &tw_loop_ops[TW_LOOP_CONSTANT_BUFFER], NULL, 0, &type, 1,
                          "value", value, "name", name ? tw_attr_string(t->ctx, name) : NULL, NULL);
     buffer = tw_result(op, 0);
-    tw_map_put_ptr(&t->constants, value, buffer);
+    tw_map_put(&t->constants, &key, sizeof key, buffer);
     return buffer;
 }
 
-static tw_value *view(to_loops *t, tw_value *buffer, tw_type tensor)
+/* The buffer's memory, `offset` elements behind its beginning, in another shape. */
+static tw_value *view(to_loops *t, tw_value *buffer, tw_type tensor, int64_t offset)
 {
     tw_type type = buffer_of(t->ctx, tensor);
-    if (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW))
+    if (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW)) {
+        offset += tw_op_int(buffer->op, "offset", 0);
         buffer = tw_operand(buffer->op, 0);
-    if (buffer->type == type)
+    }
+    if (buffer->type == type && !offset)
         return buffer;
-    return tw_loop_op(&t->body, TW_LOOP_VIEW, &buffer, 1, type);
+    return tw_result(tw_build(&t->body, &tw_loop_ops[TW_LOOP_VIEW], &buffer, 1, &type, 1, "offset",
+                              offset ? tw_attr_int(t->ctx, offset) : NULL, NULL),
+                     0);
 }
 
 static tw_value *buffer_for(to_loops *t, tw_value *value)
@@ -160,12 +178,25 @@ static bool call_kernel(to_loops *t, tw_op *op)
 
 /* ---- Functions ---- */
 
-/* The value that a chain of lone reshapes starts from. */
+/* The value whose memory this one is a view of all of. */
 static tw_value *base_of(tw_value *value)
 {
-    while (value->op && tw_is_graph(value->op, TW_GRAPH_RESHAPE))
-        value = tw_operand(value->op, 0);
+    int64_t offset, whole, part;
+    while (value->op && tw_lower_is_view(value->op, &offset) && !offset) {
+        tw_value *from = tw_operand(value->op, 0);
+        if (!tw_type_static_count(from->type, &whole) ||
+            !tw_type_static_count(value->type, &part) || whole != part)
+            break;
+        value = from;
+    }
     return value;
+}
+
+static bool is_kernel_result(const tw_value *value)
+{
+    int64_t offset;
+    return value->op && !tw_is_graph(value->op, TW_GRAPH_CONSTANT) &&
+           !tw_lower_is_view(value->op, &offset);
 }
 
 /* Results are computed straight into the output arguments where they can be. */
@@ -173,26 +204,16 @@ static void plan_outputs(to_loops *t, const tw_op *ret, tw_value *const *outputs
 {
     for (unsigned i = 0; i < ret->n_operands; i++) {
         tw_value *base = base_of(tw_operand(ret, i));
-        if (base->op && !tw_is_graph(base->op, TW_GRAPH_CONSTANT) &&
-            !tw_map_get_ptr(&t->planned, base))
-            tw_map_put_ptr(&t->planned, base, view(t, outputs[i], base->type));
+        if (is_kernel_result(base) && !tw_map_get_ptr(&t->planned, base))
+            tw_map_put_ptr(&t->planned, base, view(t, outputs[i], base->type, 0));
     }
 }
 
-/* Copies what is no result of a kernel, or is one more output of the same. */
-static bool copy_output(to_loops *t, tw_value *value, tw_value *output)
+/* loop.kernel @copy(%x, %y) of that type. */
+static tw_op *copy_kernel(to_loops *t, tw_type type)
 {
-    tw_value *base = base_of(value);
-    tw_value *planned = tw_map_get_ptr(&t->planned, base);
-    while (planned && planned->op)
-        planned = tw_operand(planned->op, 0);
-    int64_t count = 0;
-    tw_type_static_count(value->type, &count);
-    if (planned == output || !count)
-        return true;
     tw_builder b = t->kernels;
     b.loc = t->body.loc;
-    tw_type type = output->type;
     tw_op *kernel =
         tw_loop_kernel(&b, "copy", (tw_type[]){type, type}, (const char *[]){"x", "y"}, 2, 1);
     tw_lowering l = {.ctx = t->ctx,
@@ -206,10 +227,22 @@ static bool copy_output(to_loops *t, tw_value *value, tw_value *output)
     tw_stage_store_here(&s, tw_stage_load_broadcast(&s, body->args[0], type->rank), body->args[1]);
     tw_stage_close(&s);
     tw_kernel_describe(kernel, kernel);
-    kernel = merged(t, kernel, "copy");
+    return merged(t, kernel, "copy");
+}
+
+/* Copies what is no result of a kernel, or is one more output of the same. */
+static void copy_output(to_loops *t, tw_value *value, tw_value *output)
+{
+    tw_value *planned = tw_map_get_ptr(&t->planned, base_of(value));
+    if (planned && planned->op)
+        planned = tw_operand(planned->op, 0);
+    int64_t count = 0;
+    tw_type_static_count(value->type, &count);
+    if (planned == output || !count)
+        return;
+    tw_op *kernel = copy_kernel(t, output->type);
     tw_value *args[] = {buffer_for(t, value), output};
     tw_core_call(&t->body, tw_op_string(kernel, "sym_name", NULL), args, 2, NULL, 0);
-    return true;
 }
 
 static bool lower_op(to_loops *t, tw_op *op, tw_value *const *outputs)
@@ -217,20 +250,20 @@ static bool lower_op(to_loops *t, tw_op *op, tw_value *const *outputs)
     t->body.loc = t->kernels.loc = op->loc;
     if (tw_is_graph(op, TW_GRAPH_CONSTANT))
         return true; /* when it is used */
-    if (tw_is_graph(op, TW_GRAPH_RESHAPE)) {
-        if (!tw_lower_check_types(t->ctx, op))
-            return false;
-        tw_map_put_ptr(&t->buffers, tw_result(op, 0),
-                       view(t, buffer_for(t, tw_operand(op, 0)), op->results[0].type));
-        return true;
-    }
     if (tw_is_core(op, TW_CORE_RETURN)) {
         for (unsigned i = 0; i < op->n_operands; i++)
             copy_output(t, tw_operand(op, i), outputs[i]);
         tw_core_return(&t->body, NULL, 0);
         return true;
     }
-    return call_kernel(t, op);
+    int64_t offset;
+    if (!tw_lower_check_types(t->ctx, op))
+        return false;
+    if (!tw_lower_is_view(op, &offset))
+        return call_kernel(t, op);
+    tw_map_put_ptr(&t->buffers, tw_result(op, 0),
+                   view(t, buffer_for(t, tw_operand(op, 0)), op->results[0].type, offset));
+    return true;
 }
 
 static bool check_inputs(tw_context *ctx, const tw_op *func)

@@ -1,0 +1,12 @@
+/* view_of.h: graph operations that give the same memory another shape. */
+#ifndef TW_LOWER_VIEW_OF_H
+#define TW_LOWER_VIEW_OF_H
+
+#include "tilewright/ir.h"
+
+/* Whether the result's elements lie in the operand's memory in the result's order, `*offset`
+ * elements behind its beginning: reshapes, transposes that move axes of size 1 only, expansions by
+ * such axes, slices of adjacent elements. Types are static. */
+bool tw_lower_is_view(const tw_op *op, int64_t *offset);
+
+#endif
