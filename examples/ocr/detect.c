@@ -52,7 +52,8 @@ static text_box enclose(const float *map, int width, const int *region, int n)
 {
     double sx = 0, sy = 0, sxx = 0, sxy = 0, syy = 0, sum = 0;
     for (int i = 0; i < n; i++) {
-        double x = region[i] % width, y = region[i] / width; // NOLINT(bugprone-integer-division)
+        int row = region[i] / width, column = region[i] % width;
+        double x = column, y = row;
         sx += x, sy += y, sxx += x * x, sxy += x * y, syy += y * y;
         sum += map[region[i]];
     }
@@ -61,8 +62,8 @@ static text_box enclose(const float *map, int width, const int *region, int n)
     text_box b = {.ux = (float)cos(angle), .uy = (float)sin(angle), .score = (float)(sum / n)};
     float lo_u = INFINITY, hi_u = -INFINITY, lo_v = INFINITY, hi_v = -INFINITY;
     for (int i = 0; i < n; i++) {
-        float x = (float)(region[i] % width) - (float)cx,
-              y = (float)(region[i] / width) - (float)cy;
+        int row = region[i] / width, column = region[i] % width;
+        float x = (float)column - (float)cx, y = (float)row - (float)cy;
         float u = x * b.ux + y * b.uy, v = y * b.ux - x * b.uy;
         lo_u = fminf(lo_u, u), hi_u = fmaxf(hi_u, u), lo_v = fminf(lo_v, v), hi_v = fmaxf(hi_v, v);
     }
