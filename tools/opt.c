@@ -4,7 +4,7 @@
 #include "base/arena.h"
 #include "codegen/llvm/codegen.h"
 #include "codegen/llvm/target.h"
-#include "driver/register.h"
+#include "tilewright/compiler.h"
 
 #include <setjmp.h>
 #include <stdio.h>
@@ -97,7 +97,7 @@ static bool emit_code(tw_context *ctx, tw_op *module, const tw_opt_args *args, c
     tw_codegen_result code;
     tw_codegen_options options = {
         .target = &target,
-        .emit = strcmp(args->emit, "asm") ? TW_EMIT_LLVM : TW_EMIT_ASM,
+        .form = strcmp(args->emit, "asm") ? TW_CODE_LLVM : TW_CODE_ASM,
         .opt_level = args->opt_level,
     };
     if (!tw_target_resolve(ctx, args->cpu, &target) ||

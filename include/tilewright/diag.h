@@ -41,6 +41,9 @@ void tw_warning(tw_context *ctx, tw_loc loc, const char *format, ...)
 void tw_note(tw_context *ctx, tw_loc loc, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Adds the error "out of memory" without needing memory: for handlers of tw_context_guard. */
+void tw_out_of_memory(tw_context *ctx);
+
 /* The list so far (NULL: none), the number of errors, and forgetting all of it. */
 const tw_diagnostic *tw_diagnostics(const tw_context *ctx);
 size_t tw_error_count(const tw_context *ctx);

@@ -48,6 +48,7 @@ struct tw_context {
 
     tw_diagnostic *diagnostics, *last_diagnostic;
     size_t kept_diagnostics, errors;
+    tw_diagnostic out_of_memory; /* in place, as there is no memory for it then */
     tw_map sources; /* file name -> its text, for the source lines of diagnostics */
 };
 

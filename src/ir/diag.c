@@ -1,5 +1,6 @@
 /* diag.c: the list of diagnostics of a context, and how one reads. */
 #include "ir/context_impl.h"
+#include "ir/diag_mark.h"
 #include "ir/text.h"
 
 #include <stdarg.h>
@@ -161,4 +162,42 @@ const char *tw_diagnostic_text(tw_context *ctx, const tw_diagnostic *d)
         d->source_line ? snippet(arena, d->source_line, d->loc ? d->loc->column : 0) : "";
     return tw_arena_printf(arena, "%s%s: %s%s%s", place_text(arena, d->loc),
                            severities[d->severity], node, d->message, lines);
+}
+
+/* ---- Attempts ---- */
+
+tw_diag_mark tw_diag_mark_here(const tw_context *ctx)
+{
+    return (tw_diag_mark){ctx->last_diagnostic, ctx->kept_diagnostics, ctx->errors};
+}
+
+const tw_diagnostic *tw_diag_since(const tw_context *ctx, tw_diag_mark mark)
+{
+    return mark.last ? mark.last->next : ctx->diagnostics;
+}
+
+void tw_diag_rewind(tw_context *ctx, tw_diag_mark mark)
+{
+    if (mark.last)
+        mark.last->next = NULL;
+    else
+        ctx->diagnostics = NULL;
+    ctx->last_diagnostic = mark.last;
+    ctx->kept_diagnostics = mark.kept;
+    ctx->errors = mark.errors;
+}
+
+void tw_out_of_memory(tw_context *ctx)
+{
+    static const char message[] = "out of memory";
+    ctx->errors++;
+    tw_diagnostic *d = &ctx->out_of_memory;
+    if (d->message) /* said already */
+        return;
+    *d = (tw_diagnostic){.severity = TW_ERROR, .message = message};
+    if (ctx->last_diagnostic)
+        ctx->last_diagnostic->next = d;
+    else
+        ctx->diagnostics = d;
+    ctx->last_diagnostic = d;
 }

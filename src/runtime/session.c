@@ -92,6 +92,7 @@ tw_status tw_session_create(tw_model *model, const tw_session_options *options, 
         return status;
     }
     place_dims(s);
+    s->unaligned = options && options->unaligned;
     tw_host_init(s, options && options->profile);
     *out = s;
     return TW_STATUS_OK;
@@ -125,10 +126,11 @@ static tw_status bad_index(const char *what, size_t i, size_t n)
     return tw_fail(TW_STATUS_INVALID, "there is no %s %zu: the model has %zu", what, i, n);
 }
 
-static tw_status check_pointer(const char *what, const tw_tensor_info *info, const void *data)
+static tw_status check_pointer(const tw_session *s, const char *what, const tw_tensor_info *info,
+                               const void *data)
 {
     size_t align = tw_runtime_elem_bits(info->elem) / 8;
-    if (align > 1 && (uintptr_t)data % align)
+    if (!s->unaligned && align > 1 && (uintptr_t)data % align)
         return tw_fail(TW_STATUS_INVALID, "%s '%s': its data is not aligned to %zu bytes", what,
                        info->name, align);
     return TW_STATUS_OK;
@@ -138,7 +140,7 @@ static tw_status accept_input(tw_session *s, size_t i, const void *data)
 {
     /* Compiled code may take the address of what it does not read. */
     static const uint64_t nothing[TW_ABI_ALIGN / sizeof(uint64_t)];
-    tw_status status = check_pointer("input", &s->model->inputs[i], data);
+    tw_status status = check_pointer(s, "input", &s->model->inputs[i], data);
     if (status == TW_STATUS_OK)
         s->inputs[i].data = data ? data : nothing;
     return status;
@@ -185,7 +187,7 @@ tw_status tw_session_set_output(tw_session *s, size_t i, void *data, size_t size
 {
     if (i >= s->model->info.outputs)
         return bad_index("output", i, s->model->info.outputs);
-    tw_status status = check_pointer("output", &s->model->outputs[i], data);
+    tw_status status = check_pointer(s, "output", &s->model->outputs[i], data);
     if (status == TW_STATUS_OK) {
         s->outputs[i].user = data;
         s->outputs[i].user_size = data ? size : 0;

@@ -1,6 +1,6 @@
 /* fuzz_ir.c: textual IR. What parses and verifies must print as text that parses and prints the
  * same. */
-#include "driver/register.h"
+#include "tilewright/compiler.h"
 #include "tilewright/ir.h"
 
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* fuzz_onnx.c: ONNX models. What is imported must verify. */
-#include "driver/register.h"
+#include "tilewright/compiler.h"
 #include "import/onnx/onnx.h"
 
 #include <stdio.h>

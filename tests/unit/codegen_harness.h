@@ -51,13 +51,13 @@ static tw_op *parse_module(tw_context *ctx, const char *text)
 }
 
 /* Text, assembly or objects of the module for a CPU. */
-static tw_codegen_result generate(tw_context *ctx, tw_op *module, const char *cpu, tw_emit emit,
+static tw_codegen_result generate(tw_context *ctx, tw_op *module, const char *cpu, tw_code_form form,
                                   unsigned level)
 {
     tw_target target;
     tw_codegen_result result = {0};
     tw_codegen_options options = {
-        .target = &target, .emit = emit, .opt_level = level, .threads = 1};
+        .target = &target, .form = form, .opt_level = level, .threads = 1};
     if (!tw_target_resolve(ctx, cpu, &target) ||
         !tw_codegen_module(ctx, module, &options, &result)) {
         print_errors(ctx);
@@ -68,9 +68,9 @@ static tw_codegen_result generate(tw_context *ctx, tw_op *module, const char *cp
 
 /* All pieces as one text. */
 static __attribute__((unused)) const char *generate_text(tw_context *ctx, const char *text,
-                                                         const char *cpu, tw_emit emit)
+                                                         const char *cpu, tw_code_form form)
 {
-    tw_codegen_result r = generate(ctx, parse_module(ctx, text), cpu, emit, 2);
+    tw_codegen_result r = generate(ctx, parse_module(ctx, text), cpu, form, 2);
     tw_arena *arena = tw_context_arena(ctx);
     char *all = tw_arena_strdup(arena, "");
     for (size_t i = 0; i < r.n_pieces; i++)
@@ -151,7 +151,7 @@ static tw_model *load_model(tw_context *ctx, const tw_artifact *a)
 static tw_model *compile_model(tw_context *ctx, tw_op *module, const char *cpu, unsigned level,
                                uint64_t arena_size)
 {
-    tw_codegen_result r = generate(ctx, module, cpu, TW_EMIT_OBJECT, level);
+    tw_codegen_result r = generate(ctx, module, cpu, TW_CODE_OBJECT, level);
     return load_model(ctx, describe(ctx, module, cpu, arena_size, &r));
 }
 

@@ -3,7 +3,7 @@
 #ifndef TW_TESTS_LOWER_CHECK_H
 #define TW_TESTS_LOWER_CHECK_H
 
-#include "driver/register.h"
+#include "tilewright/compiler.h"
 #include "interp/interp.h"
 #include "ir/scalar.h"
 #include "tilewright/ir.h"

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "driver/register.h"
+#include "tilewright/compiler.h"
 #include "import/onnx/onnx.h"
 #include "onnx_model.h"
 

@@ -5,7 +5,7 @@
  * prints it when it fails. */
 #include "random_graph.h"
 
-#include "driver/register.h"
+#include "tilewright/compiler.h"
 #include "interp/interp.h"
 
 #include <math.h>

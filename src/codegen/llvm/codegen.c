@@ -86,7 +86,7 @@ static void open_module(tw_cg *cg, LLVMTargetMachineRef machine, const char *nam
 {
     cg->llvm = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(cg->llvm, on_diagnostic, cg);
-    LLVMContextSetDiscardValueNames(cg->llvm, cg->options->emit != TW_EMIT_LLVM);
+    LLVMContextSetDiscardValueNames(cg->llvm, cg->options->form != TW_CODE_LLVM);
     cg->module = LLVMModuleCreateWithNameInContext(name, cg->llvm);
     cg->b = LLVMCreateBuilderInContext(cg->llvm);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);

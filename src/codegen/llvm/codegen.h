@@ -31,15 +31,15 @@
 #include "base/target.h"
 #include "tilewright/ir.h"
 
-typedef enum tw_emit {
-    TW_EMIT_OBJECT, /* ELF */
-    TW_EMIT_ASM,    /* assembly text */
-    TW_EMIT_LLVM,   /* LLVM IR text, after optimization */
-} tw_emit;
+typedef enum tw_code_form {
+    TW_CODE_OBJECT, /* ELF */
+    TW_CODE_ASM,    /* assembly text */
+    TW_CODE_LLVM,   /* LLVM IR text, after optimization */
+} tw_code_form;
 
 typedef struct tw_codegen_options {
     const tw_target *target;
-    tw_emit emit;
+    tw_code_form form;
     unsigned opt_level; /* 0: fast to compile; 1..3: fast to run */
     unsigned threads;   /* that compile; 0: as many as processors */
     bool precise;       /* loop.fma rounds once even where the target must emulate it */

@@ -32,7 +32,7 @@ static void run_passes(tw_cg *cg, LLVMTargetMachineRef machine)
 LLVMMemoryBufferRef tw_cg_emit(tw_cg *cg, LLVMTargetMachineRef machine)
 {
     run_passes(cg, machine);
-    if (cg->options->emit == TW_EMIT_LLVM) {
+    if (cg->options->form == TW_CODE_LLVM) {
         char *text = LLVMPrintModuleToString(cg->module);
         LLVMMemoryBufferRef out = LLVMCreateMemoryBufferWithMemoryRangeCopy(text, strlen(text), "");
         LLVMDisposeMessage(text);
@@ -40,7 +40,7 @@ LLVMMemoryBufferRef tw_cg_emit(tw_cg *cg, LLVMTargetMachineRef machine)
     }
     LLVMMemoryBufferRef out = NULL;
     char *message = NULL;
-    LLVMCodeGenFileType type = cg->options->emit == TW_EMIT_ASM ? LLVMAssemblyFile : LLVMObjectFile;
+    LLVMCodeGenFileType type = cg->options->form == TW_CODE_ASM ? LLVMAssemblyFile : LLVMObjectFile;
     if (LLVMTargetMachineEmitToMemoryBuffer(machine, cg->module, type, &message, &out)) {
         const char *kept = tw_arena_strdup(cg->arena, message);
         LLVMDisposeMessage(message);

@@ -1,0 +1,78 @@
+/* compiler.h: from a model file to native code.
+ *
+ *     tw_context *ctx = tw_context_create(0);
+ *     tw_compile_options options = {.opt_level = 3};
+ *     if (!tw_compile_file(ctx, "net.onnx", &options, "net.tw"))
+ *         for (const tw_diagnostic *d = tw_diagnostics(ctx); d; d = d->next)
+ *             fputs(tw_diagnostic_text(ctx, d), stderr);
+ *     tw_context_destroy(ctx);
+ *
+ * Functions return false after adding diagnostics to the context; they never print or exit, and
+ * when memory runs out they fail with a diagnostic. A context serves one thread at a time. */
+#ifndef TILEWRIGHT_COMPILER_H
+#define TILEWRIGHT_COMPILER_H
+
+#include "tilewright/ir.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fixes the shape of an input: `rank` sizes, all >= 0. */
+typedef struct tw_shape {
+    const char *input;
+    unsigned rank;
+    const int64_t *dims;
+} tw_shape;
+
+/* What is written. */
+typedef enum tw_emit {
+    TW_EMIT_MODEL,  /* a compiled model, for the runtime */
+    TW_EMIT_OBJECT, /* an object file with a C header, to link into a program */
+    TW_EMIT_ASM,    /* assembly text */
+    TW_EMIT_LLVM,   /* LLVM IR text */
+    TW_EMIT_LOOP,   /* scheduled and flat loop IR */
+    TW_EMIT_GRAPH,  /* graph IR after the graph passes */
+} tw_emit;
+
+/* Zero-initialise for the defaults (which are opt_level 0). */
+typedef struct tw_compile_options {
+    int opt_level;           /* 0: as imported, one kernel an operation; 1: fused; 2, 3: all */
+    const char *const *cpus; /* levels or processors to make code for; none: "host" */
+    size_t n_cpus;
+    const tw_shape *shapes;
+    size_t n_shapes;
+    const char *const *extra_outputs; /* names of inner values to give as further outputs */
+    size_t n_extra_outputs;
+    tw_emit emit;
+    const char *header;    /* for TW_EMIT_OBJECT: where the C header goes; NULL: none */
+    const char *pipeline;  /* graph passes instead of the level's; NULL: the level's */
+    bool precise;          /* no contraction to FMA, no reassociation of sums */
+    unsigned threads;      /* to compile with; 0: as many as the process may use */
+    /* Passes: dumps, timing, what is switched off. */
+    tw_pipeline_options passes;
+} tw_compile_options;
+
+/* Everything the compiler consists of: dialects, passes, interfaces. Called by the functions below;
+ * tools that work on text call it themselves. */
+bool tw_register_all(tw_context *ctx);
+
+/* Compiles a model file and writes `output`, which is replaced only on success. */
+bool tw_compile_file(tw_context *ctx, const char *model, const tw_compile_options *options,
+                     const char *output);
+
+/* The same into a nameless file of memory: *fd is the caller's to close; for TW_EMIT_MODEL ready for
+ * tw_model_load_fd. */
+bool tw_compile_to_fd(tw_context *ctx, const char *model, const tw_compile_options *options,
+                      int *fd);
+
+/* The graph of a model file after import alone: a core.module, or NULL. */
+tw_op *tw_import_file(tw_context *ctx, const char *model, const tw_compile_options *options);
+
+/* The text of the graph passes at a level, "canonicalize,fold-constants,…". */
+const char *tw_graph_pipeline(int opt_level);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,288 @@
+/* compile.c: walks the way that pipeline.c lists, from a model file to the file that is asked for.
+ *
+ * The graph part is done once. Each CPU then gets a copy of the unscheduled kernels, which is
+ * scheduled, made flat and compiled for it; constants are common to all. */
+#include "driver/compilation.h"
+
+#include "base/arena.h"
+#include "codegen/llvm/target.h"
+#include "dialect/core/core.h"
+#include "dialect/loop/loop.h"
+#include "driver/pipeline.h"
+#include "import/onnx/onnx.h"
+#include "schedule/rules/rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- Import ---- */
+
+static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options *o)
+{
+    tw_import_shape *shapes =
+        TW_NEW_ARRAY(tw_context_arena(ctx), tw_import_shape, o->n_shapes);
+    for (size_t i = 0; i < o->n_shapes; i++)
+        shapes[i] = (tw_import_shape){o->shapes[i].input, o->shapes[i].rank, o->shapes[i].dims};
+    tw_import_options options = {.shapes = shapes,
+                                 .n_shapes = o->n_shapes,
+                                 .extra_outputs = o->extra_outputs,
+                                 .n_extra_outputs = o->n_extra_outputs};
+    return tw_import_onnx(ctx, path, &options);
+}
+
+/* ---- From a module to code ---- */
+
+static bool find_targets(tw_compilation *c)
+{
+    const tw_compile_options *o = c->options;
+    c->n_variants = o->n_cpus ? o->n_cpus : 1;
+    c->variants = TW_NEW_ARRAY(tw_context_arena(c->ctx), tw_variant, c->n_variants);
+    for (size_t i = 0; i < c->n_variants; i++) {
+        tw_variant *v = &c->variants[i];
+        if (!tw_target_resolve(c->ctx, o->n_cpus ? o->cpus[i] : "host", &v->target))
+            return false;
+        v->suffix = c->n_variants == 1 ? ""
+                                       : tw_arena_printf(tw_context_arena(c->ctx), ".%zu", i);
+        if (v->target.arch != c->variants[0].target.arch)
+            return tw_error(c->ctx, NULL, "'%s' and '%s' do not go into one file",
+                            c->variants[0].target.name, v->target.name);
+    }
+    return true;
+}
+
+static bool run_passes(tw_compilation *c, tw_op *module, const char *pipeline, void *user)
+{
+    tw_pipeline_options passes = c->options->passes;
+    passes.user = user;
+    return tw_run_pipeline(c->ctx, module, pipeline, &passes);
+}
+
+static bool read_signature(tw_compilation *c)
+{
+    tw_op *main = tw_core_lookup(c->graph, "main");
+    if (!main)
+        return tw_error(c->ctx, c->graph->loc, "the module has no function @main");
+    c->signature = tw_core_func_type(main);
+    c->input_names = tw_op_attr(main, "input_names");
+    c->output_names = tw_op_attr(main, "output_names");
+    return true;
+}
+
+static bool compile_graph(tw_compilation *c)
+{
+    const tw_compile_options *o = c->options;
+    const char *pipeline = o->pipeline ? o->pipeline : tw_graph_pipeline(o->opt_level);
+    return run_passes(c, c->graph, pipeline, c);
+}
+
+static bool compile_loops(tw_compilation *c)
+{
+    if (!read_signature(c) || !run_passes(c, c->graph, tw_lowering_pipeline(), c) ||
+        !run_passes(c, c->graph, "func(place-constants)", c) || !find_targets(c))
+        return false;
+    for (size_t i = 0; i < c->n_variants; i++) {
+        tw_variant *v = &c->variants[i];
+        tw_rule_options rule_options = {&v->target, c->options->precise};
+        v->module = i + 1 < c->n_variants ? tw_op_clone(tw_cloner_create(c->ctx), c->graph)
+                                          : c->graph;
+        if (!run_passes(c, v->module, tw_loop_pipeline(c->options->opt_level), &rule_options))
+            return false;
+    }
+    return true;
+}
+
+static bool generate_code(tw_compilation *c, tw_code_form form)
+{
+    for (size_t i = 0; i < c->n_variants; i++) {
+        tw_variant *v = &c->variants[i];
+        tw_codegen_options options = {.target = &v->target,
+                                      .form = form,
+                                      .opt_level = (unsigned)c->options->opt_level,
+                                      .threads = c->options->threads,
+                                      .precise = c->options->precise,
+                                      .suffix = v->suffix};
+        if (!tw_codegen_module(c->ctx, v->module, &options, &v->code))
+            return false;
+    }
+    return true;
+}
+
+bool tw_compile_module(tw_compilation *c)
+{
+    return compile_graph(c) && compile_loops(c) && generate_code(c, TW_CODE_OBJECT);
+}
+
+/* ---- Output ---- */
+
+/* Writes text to a new file that takes the place of `path` when complete. */
+static bool write_text(tw_context *ctx, const char *path, const char *const *parts,
+                       const size_t *sizes, size_t n)
+{
+    const char *temporary = tw_arena_printf(tw_context_arena(ctx), "%s.tmp%d", path, (int)getpid());
+    FILE *file = fopen(temporary, "wb");
+    if (!file)
+        return tw_error(ctx, NULL, "%s: %s", path, strerror(errno));
+    bool fine = true;
+    for (size_t i = 0; i < n; i++)
+        fine = fwrite(parts[i], 1, sizes[i], file) == sizes[i] && fine;
+    fine = fclose(file) == 0 && fine && rename(temporary, path) == 0;
+    if (!fine) {
+        tw_error(ctx, NULL, "%s: %s", path, strerror(errno));
+        unlink(temporary);
+    }
+    return fine;
+}
+
+static bool write_ir(tw_compilation *c, tw_op *module, const char *path)
+{
+    const char *text = tw_print(c->ctx, module, &(tw_print_options){.elide = 256});
+    size_t size = strlen(text);
+    return write_text(c->ctx, path, &text, &size, 1);
+}
+
+static bool write_code_text(tw_compilation *c, const char *path)
+{
+    size_t n = 0;
+    for (size_t v = 0; v < c->n_variants; v++)
+        n += c->variants[v].code.n_pieces;
+    const char **parts = TW_NEW_ARRAY(tw_context_arena(c->ctx), const char *, n);
+    size_t *sizes = TW_NEW_ARRAY(tw_context_arena(c->ctx), size_t, n);
+    n = 0;
+    for (size_t v = 0; v < c->n_variants; v++)
+        for (size_t i = 0; i < c->variants[v].code.n_pieces; i++) {
+            parts[n] = (const char *)c->variants[v].code.pieces[i].bytes;
+            sizes[n++] = c->variants[v].code.pieces[i].size;
+        }
+    return write_text(c->ctx, path, parts, sizes, n);
+}
+
+static bool write_model(tw_compilation *c, const char *path)
+{
+    tw_artifact artifact;
+    return tw_describe_artifact(c, &artifact) && tw_artifact_write(c->ctx, &artifact, path);
+}
+
+static bool write_object(tw_compilation *c, const char *path)
+{
+    tw_artifact artifact;
+    const char *prefix = tw_artifact_prefix(c->ctx, c->name);
+    return tw_describe_artifact(c, &artifact) &&
+           tw_artifact_write_object(c->ctx, &artifact, prefix, path) &&
+           (!c->options->header ||
+            tw_artifact_write_header(c->ctx, &artifact, prefix, c->options->header));
+}
+
+static bool emit(tw_compilation *c, const char *path)
+{
+    switch (c->options->emit) {
+    case TW_EMIT_MODEL:
+        return tw_compile_module(c) && write_model(c, path);
+    case TW_EMIT_OBJECT:
+        return tw_compile_module(c) && write_object(c, path);
+    case TW_EMIT_ASM:
+        return compile_graph(c) && compile_loops(c) && generate_code(c, TW_CODE_ASM) &&
+               write_code_text(c, path);
+    case TW_EMIT_LLVM:
+        return compile_graph(c) && compile_loops(c) && generate_code(c, TW_CODE_LLVM) &&
+               write_code_text(c, path);
+    case TW_EMIT_LOOP:
+        return compile_graph(c) && compile_loops(c) && write_ir(c, c->variants[0].module, path);
+    case TW_EMIT_GRAPH:
+        return compile_graph(c) && write_ir(c, c->graph, path);
+    }
+    return tw_error(c->ctx, NULL, "there is nothing of that kind to emit");
+}
+
+/* ---- Public functions ---- */
+
+static bool start(tw_compilation *c, tw_context *ctx, const char *model,
+                  const tw_compile_options *options)
+{
+    const char *slash = strrchr(model, '/');
+    *c = (tw_compilation){.ctx = ctx, .options = options, .name = slash ? slash + 1 : model};
+    if (options->opt_level < 0 || options->opt_level > 3)
+        return tw_error(ctx, NULL, "optimisation level %d is not in 0..3", options->opt_level);
+    if (!tw_register_all(ctx))
+        return false;
+    c->graph = import(ctx, model, options);
+    return c->graph != NULL;
+}
+
+/* Work that runs under a handler for exhausted memory; one per public function. */
+typedef struct job {
+    tw_context *ctx;
+    const char *model, *output;
+    const tw_compile_options *options;
+    int *fd;
+    tw_op **module;
+} job;
+
+static bool compile_to_file(job *j)
+{
+    tw_compilation c;
+    return start(&c, j->ctx, j->model, j->options) && emit(&c, j->output);
+}
+
+static bool compile_to_fd(job *j)
+{
+    tw_compilation c;
+    tw_artifact artifact;
+    if (!start(&c, j->ctx, j->model, j->options) || !tw_compile_module(&c) ||
+        !tw_describe_artifact(&c, &artifact))
+        return false;
+    *j->fd = tw_artifact_temporary(j->ctx, artifact.model.constants_size);
+    if (*j->fd < 0)
+        return false;
+    if (tw_artifact_write_fd(j->ctx, &artifact, *j->fd))
+        return true;
+    close(*j->fd);
+    *j->fd = -1;
+    return false;
+}
+
+static bool import_only(job *j)
+{
+    *j->module = tw_register_all(j->ctx) ? import(j->ctx, j->model, j->options) : NULL;
+    return *j->module != NULL;
+}
+
+static bool guarded(job *j, bool (*work)(job *j))
+{
+    jmp_buf handler;
+    jmp_buf *volatile earlier = tw_context_guard(j->ctx, NULL);
+    volatile bool fine = false;
+    if (setjmp(handler) == 0) {
+        tw_context_guard(j->ctx, &handler);
+        fine = work(j);
+    } else {
+        tw_out_of_memory(j->ctx);
+    }
+    tw_context_guard(j->ctx, earlier);
+    return fine;
+}
+
+bool tw_compile_file(tw_context *ctx, const char *model, const tw_compile_options *options,
+                     const char *output)
+{
+    job j = {.ctx = ctx, .model = model, .options = options, .output = output};
+    return guarded(&j, compile_to_file);
+}
+
+bool tw_compile_to_fd(tw_context *ctx, const char *model, const tw_compile_options *options,
+                      int *fd)
+{
+    job j = {.ctx = ctx, .model = model, .options = options, .fd = fd};
+    *fd = -1;
+    return guarded(&j, compile_to_fd);
+}
+
+tw_op *tw_import_file(tw_context *ctx, const char *model, const tw_compile_options *options)
+{
+    tw_op *module = NULL;
+    job j = {.ctx = ctx, .model = model, .options = options, .module = &module};
+    guarded(&j, import_only);
+    return module;
+}

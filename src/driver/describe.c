@@ -1,0 +1,215 @@
+/* describe.c: the descriptor of a compiled model, read off its modules. */
+#include "driver/compilation.h"
+
+#include "artifact/cpu.h"
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "dialect/core/core.h"
+#include "dialect/loop/loop.h"
+
+#include <string.h>
+
+static const char *type_text(tw_arena *arena, tw_type type)
+{
+    const char *text = "";
+    for (unsigned i = 0; i < type->rank; i++)
+        text = tw_arena_printf(arena, "%s%lldx", text, (long long)tw_type_dim(type, i));
+    return tw_arena_printf(arena, "%s%s", text, tw_elem_name(type->elem));
+}
+
+static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, unsigned n,
+                                       tw_attr names)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    tw_abi_tensor *tensors = TW_NEW_ARRAY(arena, tw_abi_tensor, n);
+    for (unsigned i = 0; i < n; i++) {
+        int64_t *dims = TW_NEW_ARRAY(arena, int64_t, types[i]->rank);
+        for (unsigned d = 0; d < types[i]->rank; d++)
+            dims[d] = tw_type_dim(types[i], d);
+        tensors[i] = (tw_abi_tensor){.elem = types[i]->elem, .rank = types[i]->rank};
+        tensors[i].dims = types[i]->rank ? dims : NULL;
+        tensors[i].name = names && i < names->u.array.n
+                              ? names->u.array.items[i]->u.string.text
+                              : tw_arena_printf(arena, "%u", i);
+    }
+    return tensors;
+}
+
+static const char *operators_of(tw_context *ctx, const tw_op *kernel)
+{
+    tw_attr ops = tw_op_attr(kernel, "ops");
+    const char *text = "";
+    for (size_t i = 0; ops && i < ops->u.array.n; i++)
+        text = tw_arena_printf(tw_context_arena(ctx), "%s%s%s", text, i ? "+" : "",
+                               ops->u.array.items[i]->u.string.text);
+    return text;
+}
+
+/* One entry a call, in order: the numbers that profiling uses. */
+static void describe_kernels(tw_compilation *c, tw_op *module, tw_op *main, tw_abi_variant *out)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    tw_map by_name = tw_map_make(arena);
+    for (tw_op *op = tw_core_body(module)->first; op; op = op->next)
+        if (tw_is_loop(op, TW_LOOP_KERNEL))
+            tw_map_put_str(&by_name, tw_op_string(op, "sym_name", ""), op);
+    TW_VEC(tw_abi_kernel) kernels = {0};
+    for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
+        if (!tw_is_core(op, TW_CORE_CALL))
+            continue;
+        const char *callee = tw_op_string(op, "callee", "");
+        const tw_op *kernel = tw_map_get_str(&by_name, callee);
+        tw_abi_kernel k = {.name = callee};
+        if (kernel)
+            k = (tw_abi_kernel){callee, operators_of(c->ctx, kernel),
+                                (uint64_t)tw_op_int(kernel, "flops", 0),
+                                (uint64_t)tw_op_int(kernel, "bytes", 0)};
+        tw_vec_push(arena, &kernels, k);
+    }
+    out->kernels = kernels.data;
+    out->n_kernels = (uint32_t)kernels.len;
+}
+
+/* Numbers of the first and last call that use the value or a view of it. */
+static void widen(const tw_value *value, const tw_map *calls, tw_abi_buffer *b)
+{
+    for (const tw_use *use = value->uses; use; use = use->next) {
+        if (tw_is_loop(use->user, TW_LOOP_VIEW)) {
+            widen(&use->user->results[0], calls, b);
+            continue;
+        }
+        uint32_t step = (uint32_t)(uintptr_t)tw_map_get_ptr(calls, use->user);
+        b->first = step < b->first ? step : b->first;
+        b->last = step > b->last ? step : b->last;
+    }
+}
+
+static void describe_buffers(tw_compilation *c, tw_op *main, tw_abi_variant *out)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    tw_map calls = tw_map_make(arena);
+    uintptr_t step = 0;
+    for (tw_op *op = tw_core_body(main)->first; op; op = op->next)
+        if (tw_is_core(op, TW_CORE_CALL))
+            tw_map_put_ptr(&calls, op, (void *)step++);
+    TW_VEC(tw_abi_buffer) buffers = {0};
+    for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
+        if (!tw_is_loop(op, TW_LOOP_ALLOC))
+            continue;
+        tw_type type = op->results[0].type;
+        int64_t count = 0;
+        tw_type_static_count(type, &count);
+        tw_abi_buffer b = {.name = op->results[0].name, .type = type_text(arena, type)};
+        b.offset = (uint64_t)tw_op_int(op, "offset", 0);
+        b.size = ((uint64_t)count * tw_elem_bits(type->elem) + 7) / 8;
+        b.first = UINT32_MAX;
+        widen(&op->results[0], &calls, &b);
+        tw_vec_push(arena, &buffers, b);
+    }
+    out->buffers = buffers.data;
+    out->n_buffers = (uint32_t)buffers.len;
+}
+
+static bool cpu_features(tw_compilation *c, const tw_target *target, uint64_t *features)
+{
+    tw_cpu_features need = {0};
+    const char *unknown = NULL;
+    if (target->arch == TW_ARCH_X86_64 &&
+        !tw_cpu_parse(target->level, target->features, &need, &unknown))
+        return tw_error(c->ctx, NULL, "'%s' of target '%s' is not known to the runtime",
+                        unknown ? unknown : target->level, target->name);
+    memcpy(features, need.words, sizeof need.words);
+    return true;
+}
+
+static bool describe_variant(tw_compilation *c, tw_variant *v, tw_abi_variant *out,
+                             tw_artifact_code *code)
+{
+    tw_op *main = tw_core_lookup(v->module, "main");
+    *out = (tw_abi_variant){.cpu = v->target.name};
+    out->arena_size = (uint64_t)tw_op_int(main, "arena_size", 0);
+    describe_kernels(c, v->module, main, out);
+    describe_buffers(c, main, out);
+    *code = (tw_artifact_code){
+        .entry = tw_arena_printf(tw_context_arena(c->ctx), "tw_entry%s", v->suffix)};
+    return cpu_features(c, &v->target, out->features);
+}
+
+/* Constants once each, in the order of their offsets. */
+static void describe_constants(tw_compilation *c, tw_op *main, tw_abi_model *out)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    TW_VEC(tw_abi_constant) constants = {0};
+    int64_t end = -1;
+    for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
+        if (!tw_is_loop(op, TW_LOOP_CONSTANT_BUFFER))
+            continue;
+        tw_attr value = tw_op_attr(op, "value");
+        int64_t offset = tw_op_int(op, "const_offset", 0);
+        if (offset <= end) /* placed with an equal one before */
+            continue;
+        end = offset;
+        tw_abi_constant k = {tw_op_string(op, "name", ""), type_text(arena, value->u.dense.type),
+                             (uint64_t)offset, value->u.dense.size};
+        tw_vec_push(arena, &constants, k);
+    }
+    out->constant_table = constants.data;
+    out->n_constants = (uint32_t)constants.len;
+    out->constants_size = (uint64_t)tw_op_int(main, "constants_size", 0);
+}
+
+static bool write_constants(void *data, tw_sink *sink)
+{
+    tw_compilation *c = data;
+    tw_op *main = tw_core_lookup(c->variants[0].module, "main");
+    int64_t end = -1;
+    for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
+        int64_t offset = tw_op_int(op, "const_offset", 0);
+        if (!tw_is_loop(op, TW_LOOP_CONSTANT_BUFFER) || offset <= end)
+            continue;
+        end = offset;
+        tw_attr value = tw_op_attr(op, "value");
+        if (!tw_sink_pad(sink, (uint64_t)offset) ||
+            !tw_sink_write(sink, value->u.dense.data, value->u.dense.size))
+            return false;
+    }
+    return tw_sink_pad(sink, (uint64_t)tw_op_int(main, "constants_size", 0));
+}
+
+static void gather_objects(tw_compilation *c, tw_artifact *out)
+{
+    TW_VEC(tw_bytes) objects = {0};
+    for (size_t v = 0; v < c->n_variants; v++)
+        for (size_t i = 0; i < c->variants[v].code.n_pieces; i++) {
+            tw_code *piece = &c->variants[v].code.pieces[i];
+            tw_bytes bytes = {piece->bytes, piece->size};
+            tw_vec_push(tw_context_arena(c->ctx), &objects, bytes);
+        }
+    out->objects = objects.data;
+    out->n_objects = objects.len;
+}
+
+bool tw_describe_artifact(tw_compilation *c, tw_artifact *out)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    *out = (tw_artifact){.constants = write_constants, .constants_data = c};
+    tw_abi_model *m = &out->model;
+    m->name = c->name;
+    m->target = c->variants[0].target.triple;
+    m->n_inputs = c->signature->n_inputs;
+    m->n_outputs = c->signature->n_results;
+    m->inputs = describe_tensors(c, c->signature->inputs, m->n_inputs, c->input_names);
+    m->outputs = describe_tensors(c, c->signature->results, m->n_outputs, c->output_names);
+    tw_abi_variant *variants = TW_NEW_ARRAY(arena, tw_abi_variant, c->n_variants);
+    tw_artifact_code *code = TW_NEW_ARRAY(arena, tw_artifact_code, c->n_variants);
+    for (size_t i = 0; i < c->n_variants; i++)
+        if (!describe_variant(c, &c->variants[i], &variants[i], &code[i]))
+            return false;
+    m->variants = variants;
+    m->n_variants = (uint32_t)c->n_variants;
+    out->code = code;
+    describe_constants(c, tw_core_lookup(c->variants[0].module, "main"), m);
+    gather_objects(c, out);
+    return true;
+}

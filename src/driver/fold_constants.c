@@ -1,0 +1,181 @@
+/* fold_constants.c: fold-constants.
+ *
+ *     %p = graph.transpose %w {perm = [1, 0]}      %w a constant
+ * becomes
+ *     %p = graph.constant …                        with the data in the new order
+ *
+ * The foldable operations of a function, and no others, are moved into a module of their own, whose
+ * @main takes the constants as arguments and returns the values that the rest of the function uses.
+ * That module goes the same way as every model: kernels, schedules, code, a file in memory, the
+ * runtime. Constants are passed by address: the bytes of a mapped model are not copied. */
+#include "driver/fold_constants.h"
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/vec.h"
+#include "dialect/core/core.h"
+#include "dialect/graph/graph.h"
+#include "driver/compilation.h"
+#include "driver/run_module.h"
+#include "interp/interp.h"
+
+/* A result may be that many times as large as its operands together, or as large as MIN_BUDGET. */
+enum { GROWTH = 2, MIN_BUDGET = 64 << 10, MAX_INTERPRETED = 1 << 14 };
+
+typedef struct folder {
+    tw_context *ctx;
+    tw_arena *arena;
+    tw_op *func;
+    tw_map foldable; /* operation -> itself */
+    TW_VEC(tw_op *) ops;        /* foldable operations, in order */
+    TW_VEC(tw_value *) inputs;  /* constants that they use */
+    TW_VEC(tw_value *) results; /* that something else uses */
+    int64_t elements;           /* computed in all */
+} folder;
+
+static bool byte_size(tw_type type, int64_t *out)
+{
+    return type->kind == TW_TYPE_TENSOR && tw_type_static_count(type, out) &&
+           !__builtin_mul_overflow(*out, tw_elem_bits(type->elem), out) && (*out = (*out + 7) / 8, 1);
+}
+
+static bool is_constant(const tw_value *value)
+{
+    return tw_graph_constant_value(value) != NULL;
+}
+
+/* Whether all operands are known and the results stay within the budget. */
+static bool can_fold(const folder *f, const tw_op *op)
+{
+    int64_t in = 0, size;
+    if (tw_graph_kind_of(op) == TW_GRAPH_COUNT || tw_is_graph(op, TW_GRAPH_CONSTANT) ||
+        tw_is_graph(op, TW_GRAPH_GROUP) || !(op->def->traits & TW_TRAIT_PURE) || !op->n_results)
+        return false;
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        const tw_value *v = tw_operand(op, i);
+        if (!is_constant(v) && !(v->op && tw_map_get_ptr(&f->foldable, v->op)))
+            return false;
+        if (!byte_size(v->type, &size) || v->type->elem == TW_STRING)
+            return false;
+        in += size;
+    }
+    for (unsigned i = 0; i < op->n_results; i++)
+        if (!byte_size(op->results[i].type, &size) || op->results[i].type->elem == TW_STRING ||
+            (size > MIN_BUDGET && size > in * GROWTH))
+            return false;
+    return true;
+}
+
+static void collect(folder *f)
+{
+    for (tw_op *op = tw_core_body(f->func)->first; op; op = op->next) {
+        if (!can_fold(f, op))
+            continue;
+        tw_map_put_ptr(&f->foldable, op, op);
+        tw_vec_push(f->arena, &f->ops, op);
+        for (unsigned i = 0; i < op->n_results; i++) {
+            int64_t count = 0;
+            tw_type_static_count(op->results[i].type, &count);
+            f->elements += count;
+        }
+    }
+    tw_map seen = tw_map_make(f->arena);
+    for (size_t k = 0; k < f->ops.len; k++) {
+        tw_op *op = f->ops.data[k];
+        for (unsigned i = 0; i < op->n_operands; i++) {
+            tw_value *v = tw_operand(op, i);
+            if (is_constant(v) && !tw_map_put_ptr(&seen, v, v))
+                tw_vec_push(f->arena, &f->inputs, v);
+        }
+        for (unsigned i = 0; i < op->n_results; i++) {
+            bool used_outside = false;
+            for (const tw_use *use = op->results[i].uses; use && !used_outside; use = use->next)
+                used_outside = !tw_map_get_ptr(&f->foldable, use->user);
+            if (used_outside)
+                tw_vec_push(f->arena, &f->results, &op->results[i]);
+        }
+    }
+}
+
+static tw_type *types_of(folder *f, tw_value *const *values, size_t n)
+{
+    tw_type *types = TW_NEW_ARRAY(f->arena, tw_type, n);
+    for (size_t i = 0; i < n; i++)
+        types[i] = values[i]->type;
+    return types;
+}
+
+/* The module that computes the results from the inputs. */
+static tw_op *make_module(folder *f)
+{
+    tw_op *module = tw_core_module(f->ctx, "constants", f->func->loc);
+    tw_builder b = tw_builder_at_end(f->ctx, tw_core_body(module), f->func->loc);
+    tw_type type = tw_type_func(f->ctx, types_of(f, f->inputs.data, f->inputs.len),
+                                (unsigned)f->inputs.len,
+                                types_of(f, f->results.data, f->results.len),
+                                (unsigned)f->results.len);
+    tw_op *func = tw_core_func(&b, "main", type, NULL);
+    tw_cloner *cloner = tw_cloner_create(f->ctx);
+    for (size_t i = 0; i < f->inputs.len; i++)
+        tw_cloner_map(cloner, f->inputs.data[i], tw_core_body(func)->args[i]);
+    for (size_t i = 0; i < f->ops.len; i++)
+        tw_op_insert(tw_op_clone(cloner, f->ops.data[i]), tw_core_body(func), NULL);
+    tw_value **results = TW_NEW_ARRAY(f->arena, tw_value *, f->results.len);
+    for (size_t i = 0; i < f->results.len; i++)
+        results[i] = tw_cloner_lookup(cloner, f->results.data[i]);
+    tw_builder end = tw_builder_at_end(f->ctx, tw_core_body(func), f->func->loc);
+    tw_core_return(&end, results, (unsigned)f->results.len);
+    return module;
+}
+
+static bool evaluate(folder *f, tw_op *module, const tw_compile_options *options)
+{
+    size_t n = f->inputs.len + f->results.len;
+    tw_interp_buffer *buffers = TW_NEW_ARRAY(f->arena, tw_interp_buffer, n);
+    for (size_t i = 0; i < f->inputs.len; i++) {
+        tw_attr value = tw_graph_constant_value(f->inputs.data[i]);
+        buffers[i] = (tw_interp_buffer){(void *)value->u.dense.data, value->u.dense.size};
+    }
+    for (size_t i = 0; i < f->results.len; i++) {
+        int64_t size = 0;
+        byte_size(f->results.data[i]->type, &size);
+        buffers[f->inputs.len + i] = (tw_interp_buffer){
+            tw_context_alloc(f->ctx, (size_t)size), (size_t)size};
+    }
+    bool fine = f->elements <= MAX_INTERPRETED ? tw_interpret_module(f->ctx, module, buffers, n)
+                                               : tw_run_module(f->ctx, module, options, buffers, n);
+    if (!fine)
+        return false;
+    for (size_t i = 0; i < f->results.len; i++) {
+        tw_value *result = f->results.data[i];
+        tw_builder b = tw_builder_before(f->ctx, result->op);
+        const tw_interp_buffer *data = &buffers[f->inputs.len + i];
+        tw_value *constant =
+            tw_graph_constant(&b, result->type, data->data, data->size, result->name);
+        tw_value_replace_all(result, constant);
+    }
+    for (size_t i = f->ops.len; i-- > 0;) /* users first */
+        tw_op_erase(f->ops.data[i]);
+    return true;
+}
+
+static bool run(tw_pass_run *pass)
+{
+    folder f = {.ctx = pass->ctx, .arena = tw_context_arena(pass->ctx), .func = pass->root};
+    const tw_compilation *compilation = pass->user;
+    f.foldable = tw_map_make(f.arena);
+    collect(&f);
+    pass->changes += f.results.len;
+    if (!f.results.len)
+        return true;
+    static const tw_compile_options defaults = {.opt_level = 1};
+    return evaluate(&f, make_module(&f), compilation ? compilation->options : &defaults);
+}
+
+const tw_pass tw_pass_fold_constants = {
+    .name = "fold-constants",
+    .summary = "compute what depends on constants alone",
+    .anchor = "core.func",
+    .optional = true,
+    .run = run,
+};

@@ -1,0 +1,171 @@
+/* analysis.c: reads blocks: extents, accesses and their strides, by probing index expressions. */
+#include "schedule/rules/analysis.h"
+
+#include "base/arena.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+/* The value of an access's flat index at a point of the iteration space; other values count as 0. */
+static bool flat_index(const tw_block_info *block, const tw_op *op, const tw_loop_access *a,
+                       const int64_t *point, int64_t *out)
+{
+    int64_t dims[TW_MAX_EXPR_DIMS] = {0};
+    for (unsigned i = 0; i < a->n_index; i++) {
+        const tw_value *v = tw_operand(op, a->first_index + i);
+        if (v->region && v->region->parent == block->op)
+            dims[i] = point[v->index];
+    }
+    int64_t flat = 0;
+    for (unsigned d = 0; d < a->buffer->type->rank; d++) {
+        int64_t x, size;
+        if (!tw_expr_eval(a->index->u.map.exprs[d], dims, a->n_index, NULL, NULL, &x) ||
+            !tw_expr_as_const(a->buffer->type->dims[d], &size) ||
+            !tw_mul_i64(flat, size, &flat) || !tw_add_i64(flat, x, &flat))
+            return false;
+    }
+    *out = flat;
+    return true;
+}
+
+static void find_uses(const tw_block_info *block, const tw_loop_access *a, tw_block_access *out)
+{
+    for (unsigned i = 0; i < a->n_index; i++) {
+        bool used = false;
+        for (size_t d = 0; d < a->index->u.map.n; d++)
+            used |= tw_expr_uses_dim(a->index->u.map.exprs[d], i);
+        const tw_value *v = tw_operand(out->op, a->first_index + i);
+        if (!used)
+            continue;
+        if (v->region && v->region->parent == block->op)
+            out->uses |= UINT32_C(1) << v->index;
+        else
+            out->indirect = true;
+    }
+}
+
+static bool add_access(tw_block_info *block, tw_op *op)
+{
+    tw_loop_access a;
+    if (!tw_loop_get_access(op, &a))
+        return true;
+    if (block->n_accesses == TW_RULE_MAX_ACCESSES)
+        return false;
+    tw_block_access *out = &block->accesses[block->n_accesses++];
+    *out = (tw_block_access){.op = op, .buffer = a.buffer, .is_store = a.value != NULL,
+                             .masked = a.where != NULL};
+    find_uses(block, &a, out);
+    int64_t point[TW_RULE_MAX_ITERS] = {0}, origin, at;
+    if (!flat_index(block, op, &a, point, &origin))
+        return false;
+    for (unsigned i = 0; i < block->n_iters; i++) {
+        point[i] = 1;
+        if (!flat_index(block, op, &a, point, &at))
+            return false;
+        point[i] = 0;
+        out->stride[i] = at - origin;
+    }
+    return true;
+}
+
+static bool scan_op(tw_op *op, void *data)
+{
+    tw_block_info *block = data;
+    if (op == block->op)
+        return true;
+    block->body_ops++;
+    block->has_loops |= op->n_regions > 0;
+    return add_access(block, op);
+}
+
+static bool analyze_block(tw_op *op, tw_block_info *out)
+{
+    *out = (tw_block_info){.op = op, .name = tw_op_string(op, "sym_name", ""), .work = 1};
+    tw_attr iters = tw_op_attr(op, "iters"), extents = tw_op_attr(op, "extents");
+    out->n_iters = (unsigned)iters->u.array.n;
+    out->sequential = tw_op_attr(op, "order") != NULL;
+    if (out->n_iters > TW_RULE_MAX_ITERS)
+        return false;
+    for (unsigned i = 0; i < out->n_iters; i++) {
+        out->reduce[i] = !strcmp(iters->u.array.items[i]->u.string.text, "reduce");
+        out->n_spatial += !out->reduce[i];
+        if (!tw_expr_as_const(extents->u.map.exprs[i], &out->extent[i]) ||
+            !tw_mul_i64(out->work, out->extent[i], &out->work))
+            return false;
+    }
+    for (tw_op *inner = op->regions[1].first; inner; inner = inner->next)
+        if (!tw_walk(inner, scan_op, out))
+            return false;
+    unsigned stores = 0;
+    for (unsigned i = 0; i < out->n_accesses; i++)
+        if (out->accesses[i].is_store) {
+            out->store = &out->accesses[i];
+            stores++;
+        }
+    if (stores != 1)
+        out->store = NULL;
+    return tw_mul_i64(out->work, out->body_ops, &out->work);
+}
+
+static bool visit(tw_op *op, void *data)
+{
+    tw_kernel_blocks *k = data;
+    if (!tw_is_loop(op, TW_LOOP_BLOCK))
+        return true;
+    return k->n < TW_RULE_MAX_BLOCKS && analyze_block(op, &k->blocks[k->n++]);
+}
+
+bool tw_analyze_kernel(tw_context *ctx, tw_op *kernel, tw_kernel_blocks *out)
+{
+    (void)ctx;
+    out->n = 0;
+    return tw_walk(kernel, visit, out);
+}
+
+int tw_contiguous_iter(const tw_block_info *block, const tw_block_access *access)
+{
+    int found = -1;
+    for (unsigned i = 0; i < block->n_iters; i++)
+        if (access->stride[i] == 1 && block->extent[i] > 1)
+            found = (int)i;
+    return found;
+}
+
+bool tw_is_injective(const tw_block_info *block)
+{
+    return block->store && block->n_spatial == block->n_iters && !block->sequential &&
+           !block->store->masked && !block->store->indirect && !block->has_loops;
+}
+
+bool tw_is_internal(const tw_value *buffer)
+{
+    return buffer->op && tw_is_loop(buffer->op, TW_LOOP_ALLOC);
+}
+
+const tw_block_info *tw_producer(const tw_kernel_blocks *k, const tw_value *buffer)
+{
+    for (unsigned i = k->n; i-- > 0;)
+        for (unsigned a = 0; a < k->blocks[i].n_accesses; a++)
+            if (k->blocks[i].accesses[a].is_store && k->blocks[i].accesses[a].buffer == buffer)
+                return &k->blocks[i];
+    return NULL;
+}
+
+unsigned tw_readers(const tw_kernel_blocks *k, const tw_value *buffer,
+                    const tw_block_info **reader)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < k->n; i++) {
+        bool reads = false, writes = false;
+        for (unsigned a = 0; a < k->blocks[i].n_accesses; a++)
+            if (k->blocks[i].accesses[a].buffer == buffer) {
+                reads |= !k->blocks[i].accesses[a].is_store;
+                writes |= k->blocks[i].accesses[a].is_store;
+            }
+        if (reads && !writes) {
+            n++;
+            *reader = &k->blocks[i];
+        }
+    }
+    return n;
+}

@@ -1,0 +1,50 @@
+/* rule.h: what the rules share; private to this folder. */
+#ifndef TW_SCHEDULE_RULES_RULE_H
+#define TW_SCHEDULE_RULES_RULE_H
+
+#include "base/target.h"
+#include "schedule/rules/analysis.h"
+#include "schedule/schedule.h"
+
+enum { TW_RULE_MAX_LOOPS = 48 };
+
+typedef struct tw_rule {
+    tw_context *ctx;
+    const tw_target *target;
+    bool precise; /* no reassociation */
+    tw_schedule *s;
+    tw_op *kernel;
+    tw_kernel_blocks *k; /* of the kernel as it is when the rule starts */
+} tw_rule;
+
+/* Whether the rule is made for such kernels, and its schedule; false with diagnostics when a
+ * primitive refuses. */
+bool tw_rule_fits_tiles(const tw_rule *r);
+bool tw_rule_tiles(tw_rule *r);
+bool tw_rule_fits_rows(const tw_rule *r);
+bool tw_rule_rows(tw_rule *r);
+bool tw_rule_nests(tw_rule *r);
+
+/* Computes element-wise blocks where their results are read, when that costs less than storing. */
+bool tw_rule_inline(tw_rule *r);
+
+/* ---- Pieces of schedules ---- */
+
+/* Lanes for vectors of the element type over an axis of that extent: a power of two, at most what a
+ * register of the target holds; 1 when vectors do not pay. */
+unsigned tw_rule_lanes(const tw_rule *r, tw_elem elem, int64_t extent);
+
+/* Of all loops around a block, those below the first `depth`: the last is cut into vectors (and the
+ * rest of it), the others unrolled if `unroll`. */
+bool tw_rule_vectorize_inner(tw_rule *r, tw_value *block, unsigned depth, unsigned lanes,
+                             bool unroll);
+
+/* Makes the outermost of `n` loops parallel, joined with as many of the next ones as it takes for
+ * enough pieces; leaves kernels of little work alone. `work` in scalar operations. The loops that
+ * are joined are replaced in the array by the new one; *n is the new number. */
+bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable,
+                         int64_t work);
+
+int64_t tw_rule_extent(const tw_rule *r, tw_value *loop);
+
+#endif

@@ -1,0 +1,96 @@
+/* rules.c: schedule-kernels: tries the rules in order on each kernel.
+ *
+ * A rule works on a copy of the kernel. When a primitive refuses a step the copy is dropped and the
+ * next rule tried; the last resort is the kernel as it is. The chosen rule's name, and what was
+ * refused before it, stay as attributes `rule` and `refused` of the kernel. */
+#include "schedule/rules/rules.h"
+
+#include "base/arena.h"
+#include "dialect/loop/loop.h"
+#include "ir/diag_mark.h"
+#include "schedule/rules/rule.h"
+
+static const struct {
+    const char *name;
+    bool (*fits)(const tw_rule *r); /* NULL: always */
+    bool (*apply)(tw_rule *r);
+} rules[] = {
+    {"tiles", tw_rule_fits_tiles, tw_rule_tiles},
+    {"rows", tw_rule_fits_rows, tw_rule_rows},
+    {"nests", NULL, tw_rule_nests},
+};
+enum { N_RULES = sizeof rules / sizeof rules[0] };
+
+/* The scheduled copy, or NULL. */
+static tw_op *try_rule(tw_context *ctx, const tw_rule_options *options, tw_op *kernel, int i)
+{
+    tw_op *copy = tw_op_clone(tw_cloner_create(ctx), kernel);
+    tw_op_insert(copy, kernel->region, kernel);
+    tw_rule r = {.precise = options->precise, .ctx = ctx, .target = options->target, .kernel = copy};
+    r.k = TW_NEW(tw_context_arena(ctx), tw_kernel_blocks);
+    r.s = tw_schedule_create(ctx, copy, options->target->name);
+    if (r.s && tw_analyze_kernel(ctx, copy, r.k) && tw_rule_inline(&r) &&
+        (!rules[i].fits || rules[i].fits(&r)) && rules[i].apply(&r)) {
+        tw_op_set_attr(copy, "rule", tw_attr_string(ctx, rules[i].name));
+        return copy;
+    }
+    tw_op_erase(copy);
+    return NULL;
+}
+
+static void schedule_kernel(tw_context *ctx, const tw_rule_options *options, tw_op *kernel)
+{
+    for (int i = 0; i < N_RULES; i++) {
+        tw_diag_mark mark = tw_diag_mark_here(ctx);
+        tw_op *copy = try_rule(ctx, options, kernel, i);
+        const tw_diagnostic *refusal = tw_diag_since(ctx, mark);
+        if (!copy && refusal && !tw_op_attr(kernel, "refused"))
+            tw_op_set_attr(kernel, "refused",
+                           tw_attr_string(ctx, tw_arena_printf(tw_context_arena(ctx), "%s: %s",
+                                                               rules[i].name, refusal->message)));
+        tw_diag_rewind(ctx, mark);
+        if (!copy)
+            continue;
+        tw_op_set_attr(copy, "refused", tw_op_attr(kernel, "refused"));
+        tw_op_erase(kernel);
+        return;
+    }
+    tw_op_set_attr(kernel, "rule", tw_attr_string(ctx, "none"));
+}
+
+static bool run(tw_pass_run *pass)
+{
+    tw_target target;
+    const tw_rule_options *options = pass->user;
+    bool precise = options && options->precise;
+    if (options) {
+        target = *options->target;
+    } else {
+        const char *name = tw_pass_string(pass, "target", "x86-64-v3");
+        if (!tw_target_find(name, &target))
+            return tw_error(pass->ctx, NULL, "there is no target '%s'", name);
+    }
+    tw_rule_options made_for = {&target, precise};
+    for (tw_op *op = pass->root->regions[0].first, *next; op; op = next) {
+        next = op->next;
+        if (tw_is_loop(op, TW_LOOP_KERNEL)) {
+            schedule_kernel(pass->ctx, &made_for, op);
+            pass->changes++;
+        }
+    }
+    return true;
+}
+
+static const tw_attr_spec pass_options[] = {
+    {"target", TW_ATTR_STRING, false, "level or processor to schedule for"},
+    {0},
+};
+
+const tw_pass tw_pass_schedule_kernels = {
+    .name = "schedule-kernels",
+    .summary = "give each kernel the default schedule of its pattern and target",
+    .anchor = "core.module",
+    .optional = true,
+    .run = run,
+    .options = pass_options,
+};

@@ -1,0 +1,284 @@
+/* tiles.c: the rule for sums of products and window reductions: register tiles.
+ *
+ * One reduction block whose result is contiguous along axis v. A tile of MR steps of a second axis r
+ * by NV vectors of v is kept in registers while the reduction loops run; r is chosen so that one
+ * operand is the same for all its steps:
+ *
+ *     for (outer axes) for vo for ro {            parallel over the outermost
+ *       tile[MR][NV] = 0
+ *       for (reduction axes) for ri in MR, vi in NV: tile[ri][vi] += a[..ri..] * b[..vi..]
+ *       epilogue(tile)
+ *     }
+ *
+ * MR and NV minimise an estimate of cycles: multiply-adds (2 a cycle), loads (2 a cycle) and the
+ * latency of an accumulator (4 cycles), over all tiles with their remainders; they are bounded by the
+ * registers of the target. Whether vo or ro is the outer one is decided by the bytes that stream
+ * through the caches again and again. */
+#include "schedule/rules/rule.h"
+
+#include <string.h>
+
+enum { MAX_ROWS = 30, MAX_VECTORS = 8, FMA_LATENCY = 4, SMALL_REDUCTION = 4 };
+
+typedef struct tile {
+    int v, r; /* iteration variables; r is -1 when there is only one axis */
+    unsigned lanes, vectors, rows;
+} tile;
+
+static const tw_block_info *only_reduction(const tw_kernel_blocks *k)
+{
+    const tw_block_info *found = NULL;
+    for (unsigned i = 0; i < k->n; i++)
+        if (k->blocks[i].n_spatial < k->blocks[i].n_iters) {
+            if (found)
+                return NULL;
+            found = &k->blocks[i];
+        }
+    return found;
+}
+
+/* The block that reads the reduction's result, or NULL; false when there is more to it. */
+static bool find_epilogue(const tw_kernel_blocks *k, const tw_block_info *main,
+                          const tw_block_info **epilogue)
+{
+    *epilogue = NULL;
+    if (!tw_is_internal(main->store->buffer))
+        return k->n == 1;
+    return k->n == 2 && tw_readers(k, main->store->buffer, epilogue) == 1 &&
+           tw_is_injective(*epilogue);
+}
+
+bool tw_rule_fits_tiles(const tw_rule *r)
+{
+    const tw_block_info *main = only_reduction(r->k), *epilogue;
+    if (!main || !main->store || main->sequential || main->has_loops || main->store->indirect)
+        return false;
+    int v = tw_contiguous_iter(main, main->store);
+    return v >= 0 && !main->reduce[v] && find_epilogue(r->k, main, &epilogue);
+}
+
+/* Whether some load is the same for all steps of axis i but differs along v. */
+static bool reuses(const tw_block_info *b, int i, int v)
+{
+    for (unsigned a = 0; a < b->n_accesses; a++) {
+        const tw_block_access *x = &b->accesses[a];
+        if (!x->is_store && x->buffer != b->store->buffer && !(x->uses >> i & 1) &&
+            (x->uses >> v & 1))
+            return true;
+    }
+    return false;
+}
+
+static int choose_rows_axis(const tw_block_info *b, int v)
+{
+    int found = -1;
+    for (int i = (int)b->n_iters - 1; i >= 0; i--) {
+        if (i == v || b->reduce[i] || b->extent[i] < 2)
+            continue;
+        if (reuses(b, i, v))
+            return i;
+        if (found < 0)
+            found = i;
+    }
+    return found;
+}
+
+/* Cycles of one reduction step of a tile. A load along r that does not vary with v is a broadcast,
+ * one that varies with both cannot be kept. */
+static double step_cycles(const tw_block_info *b, const tile *t, unsigned rows)
+{
+    double fmas = rows * t->vectors / 2.0, loads = 0;
+    for (unsigned a = 0; a < b->n_accesses; a++) {
+        const tw_block_access *x = &b->accesses[a];
+        if (x->is_store || x->buffer == b->store->buffer)
+            continue;
+        double n = 1;
+        if (x->uses >> t->v & 1)
+            n *= t->vectors;
+        if (t->r >= 0 && x->uses >> t->r & 1)
+            n *= rows;
+        loads += n / 2.0;
+    }
+    double chain = FMA_LATENCY; /* each accumulator is updated once a step */
+    double most = fmas > loads ? fmas : loads;
+    return most > chain ? most : chain;
+}
+
+static double total_cycles(const tw_block_info *b, const tile *t)
+{
+    int64_t width = (int64_t)t->lanes * t->vectors;
+    double columns = (double)((b->extent[t->v] + width - 1) / width);
+    int64_t extent = t->r < 0 ? 1 : b->extent[t->r];
+    double rows = (double)(extent / t->rows) * step_cycles(b, t, t->rows);
+    if (extent % t->rows)
+        rows += step_cycles(b, t, (unsigned)(extent % t->rows)) + 1;
+    return columns * rows;
+}
+
+static tile choose_tile(const tw_rule *r, const tw_block_info *b)
+{
+    tile best = {.v = tw_contiguous_iter(b, b->store), .vectors = 1, .rows = 1};
+    best.r = choose_rows_axis(b, best.v);
+    best.lanes = tw_rule_lanes(r, b->store->buffer->type->elem, b->extent[best.v]);
+    int64_t rows = best.r < 0 ? 1 : b->extent[best.r];
+    double least = total_cycles(b, &best);
+    for (unsigned nv = 1; nv <= MAX_VECTORS; nv++)
+        for (unsigned mr = 1; mr <= MAX_ROWS && mr <= rows; mr++) {
+            tile t = best;
+            t.vectors = nv;
+            t.rows = mr;
+            bool fits = mr * nv + nv + 1 <= r->target->vector_registers;
+            bool filled = (int64_t)(nv - 1) * t.lanes < b->extent[t.v];
+            double cycles = fits && filled ? total_cycles(b, &t) : least;
+            if (cycles < least * 0.999) {
+                least = cycles;
+                best = t;
+            }
+        }
+    return best;
+}
+
+/* Bytes that a load touches over the iteration space of the axes it uses. */
+static double footprint(const tw_block_info *b, const tw_block_access *x)
+{
+    double bytes = tw_elem_bits(x->buffer->type->elem) / 8.0;
+    for (unsigned i = 0; i < b->n_iters; i++)
+        if (x->uses >> i & 1)
+            bytes *= (double)b->extent[i];
+    int64_t count;
+    double whole = tw_type_static_count(x->buffer->type, &count)
+                       ? (double)count * tw_elem_bits(x->buffer->type->elem) / 8.0
+                       : bytes;
+    return bytes < whole ? bytes : whole;
+}
+
+/* Cost of streaming that many bytes once more, when they stay in a cache between. */
+static double stream_cost(const tw_rule *r, double bytes)
+{
+    if (bytes <= r->target->l1_bytes * 0.5)
+        return 0;
+    return bytes <= r->target->l2_bytes * 0.7 ? bytes : bytes * 4;
+}
+
+/* Whether the loop over column blocks goes outside the one over row blocks. */
+static bool columns_outside(const tw_rule *r, const tw_block_info *b, const tile *t)
+{
+    if (t->r < 0)
+        return true;
+    double columns = (double)b->extent[t->v] / (t->lanes * t->vectors);
+    double rows = (double)b->extent[t->r] / t->rows, outside = 0, inside = 0;
+    for (unsigned a = 0; a < b->n_accesses; a++) {
+        const tw_block_access *x = &b->accesses[a];
+        if (x->is_store || x->buffer == b->store->buffer)
+            continue;
+        double bytes = footprint(b, x);
+        bool by_v = x->uses >> t->v & 1, by_r = x->uses >> t->r & 1;
+        if (!by_v)
+            outside += columns * stream_cost(r, bytes);
+        if (!by_r) {
+            /* Axes between count too: the whole operand passes once per step of all outer rows. */
+            double passes = rows;
+            for (unsigned i = 0; i < b->n_spatial; i++)
+                if ((int)i != t->v && (int)i != t->r && !(x->uses >> i & 1))
+                    passes *= (double)b->extent[i];
+            inside += passes * stream_cost(r, bytes);
+        }
+        if (by_v && by_r) /* neighbours along v lie together in memory */
+            outside += bytes;
+    }
+    return outside <= inside;
+}
+
+/* The loops after splitting. */
+typedef struct nest {
+    tw_value *outer[TW_RULE_MAX_LOOPS], *reduce[TW_RULE_MAX_LOOPS], *inner[4];
+    unsigned n_outer, n_reduce, n_inner;
+    unsigned joinable; /* leading outer loops that may be fused */
+} nest;
+
+static bool split_axis(tw_rule *r, tw_value *loop, const int64_t *factors, unsigned n,
+                       tw_value **out)
+{
+    return tw_sched_split(r->s, loop, factors, n, out);
+}
+
+static bool make_nest(tw_rule *r, const tw_block_info *b, const tile *t, tw_value *block,
+                      nest *out)
+{
+    tw_value *loops[TW_RULE_MAX_LOOPS], *v[3] = {0}, *rows[2] = {0};
+    int n = tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS);
+    if (n != (int)b->n_iters)
+        return n >= 0 && tw_error(r->ctx, b->op->loc, "block '%s' is not in a plain nest", b->name);
+    if (!split_axis(r, loops[t->v], (int64_t[]){0, t->vectors, t->lanes}, 3, v))
+        return false;
+    if (t->r >= 0 && !split_axis(r, loops[t->r], (int64_t[]){0, t->rows}, 2, rows))
+        return false;
+    bool v_outside = columns_outside(r, b, t);
+    for (unsigned i = 0; i < b->n_iters; i++)
+        if (!b->reduce[i] && (int)i != t->v && (int)i != t->r &&
+            !(b->extent[i] > 1 && reuses(b, (int)i, t->v)))
+            out->outer[out->n_outer++] = loops[i]; /* batch axes */
+    if (v_outside)
+        out->outer[out->n_outer++] = v[0];
+    for (unsigned i = 0; i < b->n_iters; i++)
+        if (!b->reduce[i] && (int)i != t->v && (int)i != t->r && b->extent[i] > 1 &&
+            reuses(b, (int)i, t->v))
+            out->outer[out->n_outer++] = loops[i];
+    if (rows[0])
+        out->outer[out->n_outer++] = rows[0];
+    if (!v_outside)
+        out->outer[out->n_outer++] = v[0];
+    out->joinable = out->n_outer;
+    for (unsigned i = 0; i < b->n_iters; i++)
+        if (b->reduce[i])
+            out->reduce[out->n_reduce++] = loops[i];
+    if (rows[1])
+        out->inner[out->n_inner++] = rows[1];
+    out->inner[out->n_inner++] = v[1];
+    out->inner[out->n_inner++] = v[2];
+
+    tw_value *order[TW_RULE_MAX_LOOPS];
+    unsigned total = 0;
+    for (unsigned i = 0; i < out->n_outer; i++)
+        order[total++] = out->outer[i];
+    for (unsigned i = 0; i < out->n_reduce; i++)
+        order[total++] = out->reduce[i];
+    for (unsigned i = 0; i < out->n_inner; i++)
+        order[total++] = out->inner[i];
+    return tw_sched_reorder(r->s, order, total);
+}
+
+bool tw_rule_tiles(tw_rule *r)
+{
+    const tw_block_info *main = only_reduction(r->k), *after;
+    find_epilogue(r->k, main, &after);
+    tile t = choose_tile(r, main);
+    tw_value *block = tw_sched_get_block(r->s, main->name), *epilogue;
+    if (after) {
+        epilogue = tw_sched_get_block(r->s, after->name);
+        if (!epilogue || !tw_sched_set_scope(r->s, block, 0, "local"))
+            return false;
+    } else {
+        epilogue = tw_sched_cache_write(r->s, block, 0, "local");
+    }
+    nest n = {.n_outer = 0};
+    if (!block || !epilogue || !make_nest(r, main, &t, block, &n))
+        return false;
+    tw_value *tile_loop = n.outer[n.n_outer - 1];
+    if (!tw_sched_reverse_compute_at(r->s, epilogue, tile_loop))
+        return false;
+    tw_value *init = tw_sched_decompose_reduction(r->s, block, n.reduce[0]);
+    if (!init)
+        return false;
+    unsigned depth = n.n_outer;
+    bool fine = tw_rule_vectorize_inner(r, init, depth, t.lanes, true) &&
+                tw_rule_vectorize_inner(r, epilogue, depth, t.lanes, true) &&
+                (t.lanes < 2 || tw_sched_vectorize(r->s, n.inner[n.n_inner - 1]));
+    for (unsigned i = 0; fine && i + (t.lanes > 1) < n.n_inner; i++)
+        fine = tw_sched_unroll(r->s, n.inner[i]);
+    /* Short innermost reductions (colour channels, window columns) are unrolled. */
+    if (fine && tw_rule_extent(r, n.reduce[n.n_reduce - 1]) <= SMALL_REDUCTION)
+        fine = tw_sched_unroll(r->s, n.reduce[n.n_reduce - 1]);
+    unsigned outer = n.n_outer;
+    return fine && tw_rule_parallelize(r, n.outer, &outer, n.joinable, main->work);
+}

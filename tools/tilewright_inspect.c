@@ -1,0 +1,157 @@
+/* tilewright_inspect.c: tilewright inspect MODEL|FILE. */
+#include "tilewright.h"
+
+#include "base/map.h"
+#include "dialect/core/core.h"
+#include "dialect/graph/graph.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct inspect_verb {
+    tw_compile_args compile;
+    const char *model;
+} inspect_verb;
+
+static error_t parse(int key, char *arg, struct argp_state *state)
+{
+    inspect_verb *v = state->input;
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &v->compile;
+        break;
+    case ARGP_KEY_ARG:
+        if (v->model)
+            argp_error(state, "one MODEL, not also '%s'", arg);
+        v->model = arg;
+        break;
+    case ARGP_KEY_END:
+        if (!v->model)
+            argp_error(state, "which MODEL?");
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+    return 0;
+}
+
+static const struct argp_child children[] = {{&tw_compile_argp, 0, 0, 0}, {0}};
+static const struct argp argp = {
+    NULL,
+    parse,
+    "MODEL|FILE",
+    "Show the signature of a model, its operators, kernels, constants, memory plan and target. A "
+    "model that is not compiled yet is compiled first, for sizes of 1 where they are open.",
+    children,
+    0,
+    0};
+
+static void print_tensor(const char *kind, const tw_tensor_info *info)
+{
+    printf("  %s '%s': %s[", kind, info->name, tw_elem_name(info->elem));
+    for (unsigned i = 0; i < info->rank; i++)
+        if (info->dims[i] < 0)
+            printf("%s%s", i ? " x " : "",
+                   info->dim_texts && info->dim_texts[i] ? info->dim_texts[i] : "?");
+        else
+            printf("%s%lld", i ? " x " : "", (long long)info->dims[i]);
+    puts("]");
+}
+
+static void print_compiled(const tw_model *model)
+{
+    const tw_model_info *info = tw_model_get_info(model);
+    printf("model '%s'\n  producer %s\n  target %s, code for:", info->name, info->producer,
+           info->target);
+    for (size_t i = 0; i < info->variants; i++)
+        printf(" %s%s", tw_model_variant(model, i),
+               strcmp(tw_model_variant(model, i), info->cpu) ? "" : " (chosen)");
+    puts("");
+    for (size_t i = 0; i < info->inputs; i++)
+        print_tensor("input", tw_model_input(model, i));
+    for (size_t i = 0; i < info->outputs; i++)
+        print_tensor("output", tw_model_output(model, i));
+    printf("\nkernels: %zu\n", info->kernels);
+    for (size_t i = 0; i < info->kernels; i++) {
+        const tw_kernel_info *k = tw_model_kernel(model, i);
+        printf("  %4zu %s (%s): %.3f MFLOP, %.3f MB\n", i, k->name,
+               k->operators ? k->operators : "", (double)k->flops * 1e-6, (double)k->bytes * 1e-6);
+    }
+    printf("\nconstants: %zu, %.3f MB\n", info->constants, (double)info->constants_size * 1e-6);
+    for (size_t i = 0; i < info->constants; i++) {
+        const tw_region_info *r = tw_model_constant(model, i);
+        printf("  %12llu %12llu  %s %s\n", (unsigned long long)r->offset,
+               (unsigned long long)r->size, r->type, r->name ? r->name : "");
+    }
+    printf("\nmemory plan: arena of %.3f MB, %zu buffers (offset, size, live in kernels)\n",
+           (double)info->arena_size * 1e-6, info->buffers);
+    for (size_t i = 0; i < info->buffers; i++) {
+        const tw_region_info *r = tw_model_buffer(model, i);
+        printf("  %12llu %12llu  %u-%u  %s %s\n", (unsigned long long)r->offset,
+               (unsigned long long)r->size, r->first, r->last, r->type, r->name ? r->name : "");
+    }
+}
+
+/* ---- Operators of the graph ---- */
+
+static bool count_operator(tw_op *op, void *data)
+{
+    tw_map *counts = data;
+    if (tw_graph_kind_of(op) == TW_GRAPH_COUNT || tw_is_graph(op, TW_GRAPH_CONSTANT))
+        return true;
+    const char *name = op->def->name + strlen("graph.");
+    tw_map_put_str(counts, name, (void *)((uintptr_t)tw_map_get_str(counts, name) + 1));
+    return true;
+}
+
+static int most_first(const void *a, const void *b)
+{
+    const tw_map_entry *x = a, *y = b;
+    uintptr_t nx = (uintptr_t)x->value, ny = (uintptr_t)y->value;
+    return nx != ny ? (nx < ny ? 1 : -1) : strcmp(x->key, y->key);
+}
+
+static void print_operators(tw_context *ctx, tw_op *module)
+{
+    tw_map counts = tw_map_make(tw_context_arena(ctx));
+    tw_walk(module, count_operator, &counts);
+    if (counts.len)
+        qsort(counts.entries, counts.len, sizeof *counts.entries, most_first);
+    puts("operators of the graph as imported:");
+    for (size_t i = 0; i < counts.len; i++)
+        printf("  %6zu %s\n", (size_t)(uintptr_t)counts.entries[i].value,
+               (const char *)counts.entries[i].key);
+    puts("");
+}
+
+static bool inspect(inspect_verb *v)
+{
+    tw_arrays none = {0};
+    tw_model *model;
+    if (!tw_prepare(&v->compile))
+        return false;
+    if (!tw_is_compiled(v->model)) {
+        tw_op *module = tw_import_file(v->compile.ctx, v->model, &v->compile.options);
+        if (!module)
+            return false;
+        print_operators(v->compile.ctx, module);
+    }
+    if (!tw_load_any(&v->compile, v->model, &none, &model))
+        return false;
+    print_compiled(model);
+    tw_model_free(model);
+    return true;
+}
+
+int tw_verb_inspect(int argc, char **argv)
+{
+    inspect_verb v = {.model = NULL};
+    v.compile.ctx = tw_context_create(0);
+    argp_parse(&argp, argc, argv, 0, NULL, &v);
+    bool fine = inspect(&v);
+    tw_report(v.compile.ctx);
+    tw_report_timing(&v.compile);
+    tw_context_destroy(v.compile.ctx);
+    return fine ? TW_EXIT_OK : TW_EXIT_FAILED;
+}
