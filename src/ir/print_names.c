@@ -1,5 +1,7 @@
 /* print_names.c: unique names for the values of an operation and all inside.
  *
+ * Of a long hint the end is kept, which tells a model's names from one another.
+ *
  * A value keeps its hint when no value that is visible at its definition has it, and gets `_1`,
  * `_2` … behind it otherwise; one without a hint gets a number. What a region defines is forgotten
  * at its end, and an isolated operation starts afresh, so that neighbours use the same short names.
@@ -39,15 +41,31 @@ static void put(naming *n, tw_map *map, const char *key, void *value)
     tw_vec_push(n->p->arena, &n->undos, u);
 }
 
+/* A printed name has at most LONGEST bytes, suffix included: such names print as they are. */
+enum { LONGEST = 64, SUFFIX = 21, TAIL = 40 };
+
+/* The last TAIL bytes, from the beginning of a character on, if there are more than `most`. */
+static const char *shorten(const char *hint, size_t most)
+{
+    size_t len = strlen(hint);
+    if (len <= most)
+        return hint;
+    const char *from = hint + len - TAIL;
+    for (size_t i = 0; i < 3 && ((unsigned char)*from & 0xc0) == 0x80; i++)
+        from++;
+    return from;
+}
+
 static const char *unique_name(naming *n, const char *hint)
 {
-    const char *name = hint;
-    if (tw_map_get_str(n->taken, hint)) {
-        uintptr_t suffix = (uintptr_t)tw_map_get_str(n->suffixes, hint);
+    const char *name = shorten(hint, LONGEST);
+    if (tw_map_get_str(n->taken, name)) {
+        const char *base = shorten(name, LONGEST - SUFFIX);
+        uintptr_t suffix = (uintptr_t)tw_map_get_str(n->suffixes, base);
         do
-            name = tw_arena_printf(n->p->arena, "%s_%zu", hint, (size_t)++suffix);
+            name = tw_arena_printf(n->p->arena, "%s_%zu", base, (size_t)++suffix);
         while (tw_map_get_str(n->taken, name));
-        put(n, n->suffixes, hint, (void *)suffix);
+        put(n, n->suffixes, base, (void *)suffix);
     }
     put(n, n->taken, name, n);
     return name;

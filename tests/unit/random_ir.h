@@ -53,10 +53,11 @@ static const char *random_name(random_ir *r)
         "where",    "else",     "init"};
     if (chance(r, 80))
         return names[below(r, sizeof names / sizeof *names)];
-    char text[8];
-    unsigned n = 1 + below(r, 6);
+    char text[120];
+    unsigned n = 1 + below(r, chance(r, 80) ? 6 : sizeof text);
+    bool plain = chance(r, 50);
     for (unsigned i = 0; i < n; i++)
-        text[i] = (char)(1 + below(r, 255));
+        text[i] = plain ? "ab/"[below(r, 3)] : (char)(1 + below(r, 255));
     return tw_intern(r->ctx, text, n);
 }
 

@@ -148,6 +148,7 @@ typedef struct window {
     unsigned channel; /* the channel axis of the data */
     int64_t strides[TW_MAX_RANK], dilations[TW_MAX_RANK], begin[TW_MAX_RANK], end[TW_MAX_RANK];
     int64_t kernel[TW_MAX_RANK];
+    bool known_begin[TW_MAX_RANK], known_end[TW_MAX_RANK];
 } window;
 
 /* Numbers beyond that are nonsense, and sums of a few within it do not overflow. */
@@ -168,8 +169,8 @@ static bool read_window(const tw_graph_check *c, window *w)
     w->channel = last ? in->rank - 1 : 1;
     if (!tw_gv_ints(c, "strides", w->axes, w->strides) ||
         !tw_gv_ints(c, "dilations", w->axes, w->dilations) ||
-        !tw_gv_ints(c, "pads_begin", w->axes, w->begin) ||
-        !tw_gv_ints(c, "pads_end", w->axes, w->end))
+        !tw_gv_ints_or_exprs(c, "pads_begin", w->axes, w->begin, w->known_begin) ||
+        !tw_gv_ints_or_exprs(c, "pads_end", w->axes, w->end, w->known_end))
         return false;
     for (unsigned i = 0; i < w->axes; i++)
         if (w->strides[i] < 1 || w->dilations[i] < 1 || !is_sane(w->strides[i]) ||
@@ -182,8 +183,8 @@ static bool read_window(const tw_graph_check *c, window *w)
  * padding. */
 static int64_t positions(const window *w, unsigned i, int64_t size, bool partial)
 {
-    if (size == TW_UNKNOWN_SIZE || w->kernel[i] == TW_UNKNOWN_SIZE || !is_sane(size) ||
-        !is_sane(w->kernel[i]))
+    if (!w->known_begin[i] || !w->known_end[i] || size == TW_UNKNOWN_SIZE ||
+        w->kernel[i] == TW_UNKNOWN_SIZE || !is_sane(size) || !is_sane(w->kernel[i]))
         return TW_UNKNOWN_SIZE;
     int64_t room = size + w->begin[i] + w->end[i] - w->dilations[i] * (w->kernel[i] - 1) - 1;
     if (partial)

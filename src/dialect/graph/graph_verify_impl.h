@@ -46,6 +46,10 @@ bool tw_gv_expect_broadcast(const tw_graph_check *c, tw_type t, unsigned first, 
 
 /* Attributes. An array of exactly n integers. */
 bool tw_gv_ints(const tw_graph_check *c, const char *name, unsigned n, int64_t *out);
+/* Likewise, where an entry may also be a map `()[] -> (expression)` over symbols: then known[i] is
+ * false. */
+bool tw_gv_ints_or_exprs(const tw_graph_check *c, const char *name, unsigned n, int64_t *out,
+                         bool *known);
 bool tw_gv_axis(const tw_graph_check *c, unsigned rank, unsigned *out);
 /* The attribute, if it is there, is one of the words: "a b c". */
 bool tw_gv_word(const tw_graph_check *c, const char *name, const char *words);

@@ -65,14 +65,16 @@ static bool check_slice(const tw_graph_check *c)
 {
     tw_type in = tw_gv_in(c, 0), out = tw_gv_out(c, 0);
     int64_t starts[TW_MAX_RANK], steps[TW_MAX_RANK];
-    if (!tw_gv_ints(c, "starts", in->rank, starts) || !tw_gv_ints(c, "steps", in->rank, steps) ||
+    bool known[TW_MAX_RANK];
+    if (!tw_gv_ints_or_exprs(c, "starts", in->rank, starts, known) ||
+        !tw_gv_ints(c, "steps", in->rank, steps) ||
         !tw_gv_expect_rank(c, "the result", out, in->rank, in->rank))
         return false;
     for (unsigned i = 0; i < in->rank; i++) {
         int64_t size = tw_gv_size(in, i), n = tw_gv_size(out, i), last;
         if (!steps[i])
             return tw_gv_error(c, "step 0 on axis %u", i);
-        if (n == 0 || n == TW_UNKNOWN_SIZE || size == TW_UNKNOWN_SIZE)
+        if (!known[i] || n == 0 || n == TW_UNKNOWN_SIZE || size == TW_UNKNOWN_SIZE)
             continue;
         if (!tw_mul_i64(n - 1, steps[i], &last) || !tw_add_i64(starts[i], last, &last) ||
             starts[i] < 0 || starts[i] >= size || last < 0 || last >= size)
@@ -112,8 +114,9 @@ static bool check_pad(const tw_graph_check *c)
 {
     tw_type in = tw_gv_in(c, 0);
     int64_t begin[TW_MAX_RANK], end[TW_MAX_RANK], sizes[TW_MAX_RANK];
-    if (!tw_gv_ints(c, "pads_begin", in->rank, begin) ||
-        !tw_gv_ints(c, "pads_end", in->rank, end) ||
+    bool known_begin[TW_MAX_RANK], known_end[TW_MAX_RANK];
+    if (!tw_gv_ints_or_exprs(c, "pads_begin", in->rank, begin, known_begin) ||
+        !tw_gv_ints_or_exprs(c, "pads_end", in->rank, end, known_end) ||
         !tw_gv_word(c, "mode", "constant reflect edge wrap"))
         return false;
     for (unsigned i = 0; i < in->rank; i++) {

@@ -124,16 +124,33 @@ bool tw_gv_expect_broadcast(const tw_graph_check *c, tw_type t, unsigned first, 
 
 /* ---- Attributes ---- */
 
-bool tw_gv_ints(const tw_graph_check *c, const char *name, unsigned n, int64_t *out)
+static bool read_numbers(const tw_graph_check *c, const char *name, unsigned n, int64_t *out,
+                         bool *known)
 {
     tw_attr attr = tw_op_attr(c->op, name);
     bool good = attr && attr->kind == TW_ATTR_ARRAY && attr->u.array.n == n;
     for (unsigned i = 0; good && i < n; i++) {
-        good = attr->u.array.items[i]->kind == TW_ATTR_INT;
-        if (good)
-            out[i] = attr->u.array.items[i]->u.integer;
+        tw_attr item = attr->u.array.items[i];
+        bool number = item->kind == TW_ATTR_INT;
+        bool symbolic = item->kind == TW_ATTR_MAP && !item->u.map.n_dims && item->u.map.n == 1;
+        good = number || (known && symbolic);
+        out[i] = number ? item->u.integer : 0;
+        if (known)
+            known[i] = number;
     }
-    return good || tw_gv_error(c, "'%s' needs %u integers", name, n);
+    return good;
+}
+
+bool tw_gv_ints(const tw_graph_check *c, const char *name, unsigned n, int64_t *out)
+{
+    return read_numbers(c, name, n, out, NULL) || tw_gv_error(c, "'%s' needs %u integers", name, n);
+}
+
+bool tw_gv_ints_or_exprs(const tw_graph_check *c, const char *name, unsigned n, int64_t *out,
+                         bool *known)
+{
+    return read_numbers(c, name, n, out, known) ||
+           tw_gv_error(c, "'%s' needs %u integers or expressions", name, n);
 }
 
 bool tw_gv_axis(const tw_graph_check *c, unsigned rank, unsigned *out)
