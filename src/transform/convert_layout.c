@@ -37,6 +37,7 @@ typedef struct lay_op {
     tw_layout_role role;
     const tw_op *shuffle; /* INSIDE: the last operation of the shuffle */
     bool leads;           /* INSIDE: the first one */
+    bool ends;            /* the last operation of a shuffle */
     bool last;            /* the decision */
     bool queued;
 } lay_op;
@@ -170,6 +171,7 @@ static void mark_shuffle(layouts *l, const tw_op *op)
         inside[i]->shuffle = op;
     }
     inside[0]->leads = true;
+    find_op(l, op)->ends = true;
 }
 
 static void visit_neighbours(layouts *l, const tw_op *op,
@@ -358,8 +360,8 @@ static void rewrite(layouts *l, lay_op *o)
         return;
     }
     unsigned rank = o->last ? tw_layout_rank(op) : 0;
-    bool shuffle = o->last && tw_is_graph(op, TW_GRAPH_RESHAPE); /* its operand is right */
-    for (unsigned i = 0; i < op->n_operands && !shuffle; i++) {
+    bool shuffled = o->last && o->ends; /* its operand is right */
+    for (unsigned i = 0; i < op->n_operands && !shuffled; i++) {
         tw_value *x = tw_operand(op, i);
         bool last = o->last && (tw_layout_is_data(op, i) || broadcasts(op, i));
         tw_value *y = last ? as_last(l, x, rank) : as_plain(l, x);

@@ -59,7 +59,19 @@ static unsigned attributes_of(const tw_op *op)
 
 unsigned tw_layout_rank(const tw_op *op)
 {
-    return attributes_of(op) & KEEPDIMS ? tw_operand(op, 0)->type->rank : op->results[0].type->rank;
+    bool own = attributes_of(op) & KEEPDIMS || tw_is_graph(op, TW_GRAPH_RESHAPE);
+    return own ? tw_operand(op, 0)->type->rank : op->results[0].type->rank;
+}
+
+/* A reshape of the spatial axes alone: N and C stay, so what it says of N x C x space also holds of
+ * N x space x C. */
+static bool reshapes_space(const tw_op *op)
+{
+    if (!tw_is_graph(op, TW_GRAPH_RESHAPE))
+        return false;
+    tw_type from = tw_operand(op, 0)->type, to = op->results[0].type;
+    return from->rank >= 3 && to->rank >= 3 && from->dims[0] == to->dims[0] &&
+           from->dims[1] == to->dims[1];
 }
 
 /* ---- Channel shuffles ---- */
@@ -180,7 +192,7 @@ tw_layout_role tw_layout_role_of(const tw_op *op)
 {
     if (tw_is_graph(op, TW_GRAPH_TRANSPOSE))
         return TW_LAYOUT_TRANSPOSE;
-    if (tw_layout_shuffle(op))
+    if (tw_layout_shuffle(op) || reshapes_space(op))
         return TW_LAYOUT_EITHER;
     unsigned attributes = attributes_of(op);
     if (!attributes || op->n_results != 1 || tw_layout_rank(op) < 3 ||
