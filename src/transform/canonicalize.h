@@ -20,6 +20,13 @@ bool tw_canon_shape_static(tw_rewriter *rw, tw_op *op);
 /* reshape_chain.c: a chain of reshapes and transposes that as a whole moves nothing. */
 bool tw_canon_reshape_chain(tw_rewriter *rw, tw_op *op);
 
+/* canonicalize_norm.c: normalisations that a model spells out */
+bool tw_canon_layer_norm(tw_rewriter *rw, tw_op *op);
+bool tw_canon_rms_norm(tw_rewriter *rw, tw_op *op);
+bool tw_canon_norm_scale(tw_rewriter *rw, tw_op *op);
+bool tw_canon_norm_bias(tw_rewriter *rw, tw_op *op);
+bool tw_canon_softmax(tw_rewriter *rw, tw_op *op);
+
 /* canonicalize_ops.c */
 bool tw_canon_constant_right(tw_rewriter *rw, tw_op *op);
 bool tw_canon_reduce_unit(tw_rewriter *rw, tw_op *op);

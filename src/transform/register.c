@@ -9,6 +9,7 @@ static const tw_pass *const passes[] = {
     &tw_pass_fuse_ops,
     &tw_pass_pack_weights,
     &tw_pass_simplify_inference,
+    &tw_pass_sink_reshapes,
 };
 
 bool tw_transforms_register(tw_context *ctx)

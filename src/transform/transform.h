@@ -11,6 +11,7 @@ extern const tw_pass tw_pass_eliminate_common_subexpr;
 extern const tw_pass tw_pass_fuse_ops;
 extern const tw_pass tw_pass_pack_weights;
 extern const tw_pass tw_pass_simplify_inference;
+extern const tw_pass tw_pass_sink_reshapes;
 
 /* Makes all passes of this folder known by name. */
 bool tw_transforms_register(tw_context *ctx);

@@ -25,9 +25,10 @@ static const char *const pipelines[] = {
     "simplify-inference",
     "convert-layout",
     "pack-weights{panel=8}",
+    "sink-reshapes",
     "fuse-ops",
     "canonicalize,eliminate-common-subexpr,simplify-inference,canonicalize,convert-layout,"
-    "canonicalize,pack-weights{panel=8},eliminate-common-subexpr,dce,fuse-ops",
+    "canonicalize,pack-weights{panel=8},eliminate-common-subexpr,dce,sink-reshapes,fuse-ops",
 };
 enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines };
 
