@@ -15,9 +15,11 @@ static tw_op *find_kernel(tw_op *module, const char *name)
     return NULL;
 }
 
-/* Replays all schedules of `from` on the kernels of `module`. */
+/* Replays all schedules of `from` on the kernels of the module; a refused one does not keep the
+ * others from being tried. */
 static bool apply_all(tw_pass_run *run, tw_op *from)
 {
+    bool good = true;
     for (tw_op *op = from->regions[0].first, *next; op; op = next) {
         next = op->next;
         if (!tw_is_sched(op, TW_SCHED_SCHEDULE))
@@ -25,14 +27,14 @@ static bool apply_all(tw_pass_run *run, tw_op *from)
         const char *name = tw_op_string(op, "kernel", "");
         tw_op *kernel = find_kernel(run->root, name);
         if (!kernel)
-            return tw_error(run->ctx, op->loc, "the module has no kernel @%s to schedule", name);
-        if (!tw_schedule_replay(run->ctx, kernel, op))
-            return false;
+            good = tw_error(run->ctx, op->loc, "the module has no kernel @%s to schedule", name);
+        else if (!tw_schedule_replay(run->ctx, kernel, op))
+            good = false;
         run->changes++;
         if (from == run->root)
             tw_op_erase(op);
     }
-    return true;
+    return good;
 }
 
 /* All bytes of a file; false with a diagnostic. */

@@ -1,6 +1,6 @@
 /* Tests of schedule primitives against the interpreter: on kernels of several kinds, seeded random
  * sequences of primitives must leave the results as they were, bit by bit. */
-#include "dialect/register.h"
+#include "driver/register.h"
 #include "interp/interp.h"
 #include "schedule/schedule.h"
 #include "schedule/schedule_impl.h"
@@ -235,7 +235,7 @@ static unsigned random_below(unsigned n)
 static tw_context *new_context(void)
 {
     tw_context *ctx = tw_context_create(0);
-    assert_true(tw_register_all_dialects(ctx) && tw_schedule_register(ctx));
+    assert_true(tw_register_all(ctx));
     return ctx;
 }
 
@@ -518,6 +518,25 @@ static void check_replay(state *st, const char *source, unsigned long long at)
         complain(st, fresh, "the replayed kernel differs", at);
 }
 
+/* The passes to flat loops, with buffers made small, keep the meaning of the scheduled kernel. */
+static void check_flat(state *st, const memory *want, unsigned long long at)
+{
+    static const char *const pipelines[] = {
+        "lower-blocks,compact-buffers",
+        "lower-blocks,simplify-loops,compact-buffers,simplify-loops",
+        "lower-blocks,simplify-loops,compact-buffers,vectorize-loops,unroll-loops,simplify-loops",
+        "lower-blocks,compact-buffers,vectorize-loops,unroll-loops,specialize-loops,simplify-loops",
+    };
+    tw_op *kernel = tw_schedule_kernel(st->s);
+    const char *before = tw_print(st->ctx, kernel, &(tw_print_options){0});
+    const char *pipeline = pipelines[at / 7 % 4];
+    if (!tw_run_pipeline(st->ctx, kernel, pipeline, &(tw_pipeline_options){.verify_each = true}) ||
+        !gives(st->ctx, kernel, want)) {
+        fprintf(stderr, "before:\n%s\n", before);
+        complain(st, kernel, pipeline, at);
+    }
+}
+
 static unsigned long long total[TW_SCHED_COUNT];
 
 static void random_sequence(const char *source, unsigned long long number)
@@ -542,6 +561,7 @@ static void random_sequence(const char *source, unsigned long long number)
             complain(&st, kernel, "wrong result", number);
     }
     check_replay(&st, source, number);
+    check_flat(&st, &want, number);
     free_memory(&want);
     tw_context_destroy(ctx);
 }
