@@ -99,10 +99,45 @@ static void drop_other(tw_op *op)
     tw_op_set_operands(op, operands, op->n_operands - 1);
 }
 
+/* Whether one of the maps uses a vector of indices. */
+static bool uses_lanes(const tw_op *op, const operand_info *info)
+{
+    for (unsigned i = 0; i < info->n; i++) {
+        if (tw_operand(op, info->first + i)->type->kind != TW_TYPE_VECTOR)
+            continue;
+        for (const char *const *name = tw_index_map_names(op); *name; name++) {
+            tw_attr map = tw_op_attr(op, *name);
+            for (size_t k = 0; map && k < map->u.map.n; k++)
+                if (tw_expr_uses_dim(map->u.map.exprs[k], i))
+                    return true;
+        }
+    }
+    return false;
+}
+
+/* An unmasked load of one element into all lanes loads it once. */
+static void broadcast_load(tw_context *ctx, tw_op *op)
+{
+    tw_value *operands[TW_MAX_EXPR_DIMS + 1];
+    for (unsigned i = 0; i < op->n_operands; i++)
+        operands[i] = tw_operand(op, i);
+    tw_builder b = tw_builder_before(ctx, op);
+    tw_attr index = tw_op_attr(op, "index");
+    tw_value *value = tw_loop_load(&b, operands[0], index->u.map.exprs, operands + 1,
+                                   op->n_operands - 1, NULL, 0, NULL);
+    value = tw_loop_op(&b, TW_LOOP_BROADCAST, &value, 1, op->results[0].type);
+    tw_value_replace_all(tw_result(op, 0), value);
+    tw_op_erase(op);
+}
+
 static void simplify_load(tw_context *ctx, tw_op *op, const operand_info *info)
 {
-    bool masked = tw_op_attr(op, "where") != NULL;
+    tw_attr where = tw_op_attr(op, "where");
+    bool masked = where != NULL, vector = op->results[0].type->kind == TW_TYPE_VECTOR;
     truth t = reduce_conditions(ctx, op, info);
+    /* The lanes may come from a condition alone; then one that has them must stay. */
+    if (t == SOMETIMES && vector && !uses_lanes(op, info))
+        tw_op_set_attr(op, "where", where);
     if (t == NEVER) {
         tw_value_replace_all(tw_result(op, 0), tw_operand(op, op->n_operands - 1));
         tw_op_erase(op);
@@ -113,7 +148,10 @@ static void simplify_load(tw_context *ctx, tw_op *op, const operand_info *info)
         drop_other(op);
     }
     simplify_map(ctx, op, "index", info);
+    bool lanes = uses_lanes(op, info);
     tw_index_compact(ctx, op);
+    if (vector && !lanes && t == ALWAYS)
+        broadcast_load(ctx, op);
 }
 
 static void simplify_store(tw_context *ctx, tw_op *op, const operand_info *info)

@@ -82,8 +82,8 @@ static void restate(specializer *s, tw_op *op, unsigned first, unsigned n, tw_ex
     for (unsigned i = 0; i < n; i++) {
         tw_value *value = tw_operand(op, first + i);
         at_loop[i] = dims[i] = tw_expr_dim(s->ctx, i);
-        if (is_inside(s->loop, value)) {
-            at_loop[i] = zero;
+        if (is_inside(s->loop, value) || value->type->kind == TW_TYPE_VECTOR) {
+            at_loop[i] = zero; /* stands for its least value, in a vector that of all lanes */
         } else if (tw_expr_uses_dim(e, i)) {
             int number = value_number(&s->found, value);
             if (number < 0)

@@ -41,7 +41,9 @@ void tw_simplify_maps(tw_context *ctx, tw_op *op)
         tw_attr map = tw_op_attr(op, *name);
         if (!map)
             continue;
-        bool mask = (*name)[0] == 'w' && !tw_is_loop(op, TW_LOOP_IF);
+        /* A vector load may have its lanes from the mask alone. */
+        bool vector = op->n_results && op->results[0].type->kind == TW_TYPE_VECTOR;
+        bool mask = (*name)[0] == 'w' && !tw_is_loop(op, TW_LOOP_IF) && !vector;
         tw_expr *exprs = TW_NEW_ARRAY(tw_context_arena(ctx), tw_expr, map->u.map.n);
         size_t kept = 0;
         for (size_t i = 0; i < map->u.map.n; i++) {

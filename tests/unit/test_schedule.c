@@ -1,9 +1,9 @@
 /* Tests of schedule primitives against the interpreter: on kernels of several kinds, seeded random
  * sequences of primitives must leave the results as they were, bit by bit. */
-#include "driver/register.h"
 #include "interp/interp.h"
 #include "schedule/schedule.h"
 #include "schedule/schedule_impl.h"
+#include "tilewright/compiler.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
