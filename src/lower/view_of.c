@@ -48,6 +48,24 @@ static bool is_adjacent(const tw_op *op, int64_t *offset)
     return true;
 }
 
+/* A group that does nothing but take views, one of another. */
+static bool is_chain_of_views(const tw_op *group, int64_t *offset)
+{
+    const tw_region *body = &group->regions[0];
+    if (group->n_operands != 1 || group->n_results != 1 || !body->last ||
+        !tw_is_graph(body->last, TW_GRAPH_YIELD))
+        return false;
+    const tw_value *value = tw_operand(body->last, 0);
+    while (value->op) {
+        int64_t step;
+        if (tw_is_graph(value->op, TW_GRAPH_GROUP) || !tw_lower_is_view(value->op, &step))
+            return false;
+        *offset += step;
+        value = tw_operand(value->op, 0);
+    }
+    return true;
+}
+
 bool tw_lower_is_view(const tw_op *op, int64_t *offset)
 {
     *offset = 0;
@@ -60,6 +78,8 @@ bool tw_lower_is_view(const tw_op *op, int64_t *offset)
         return same_count(op);
     case TW_GRAPH_SLICE:
         return is_adjacent(op, offset);
+    case TW_GRAPH_GROUP:
+        return is_chain_of_views(op, offset);
     default:
         return false;
     }

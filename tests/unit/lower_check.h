@@ -164,12 +164,16 @@ static inline void check3(const char *text, const double *a, const double *b, co
     check_values(text, (const double *[]){a, b, c}, &y, tolerance);
 }
 
-/* Numbers between -1 and 1 that look random and are the same in every run. */
-static inline double *some_numbers(size_t n, unsigned seed)
+/* `n` zeroes; numbers between -1 and 1 that look random and are the same in every run. */
+static inline double *zeros(int n)
 {
-    double *x = malloc((n + 1) * sizeof *x);
+    return calloc((size_t)n + 1, sizeof(double));
+}
+static inline double *some_numbers(int n, unsigned seed)
+{
+    double *x = zeros(n);
     uint32_t state = seed * 2654435761u + 12345;
-    for (size_t i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         state = state * 1664525u + 1013904223u;
         x[i] = (float)((double)(state >> 8) / (1 << 23) - 1);
     }

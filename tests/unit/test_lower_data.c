@@ -70,6 +70,28 @@ static void slices(void **state)
            VALUES(1, 2, 3), VALUES(0), 0);
 }
 
+/* Adjacent elements are views: no kernel but the one that copies them out. */
+static void views(void **state)
+{
+    (void)state;
+    check1("(%x: tensor<4x3x1xf32>) -> tensor<1x3xf32> {"
+           " %s = graph.slice %x {starts = [2, 0, 0], steps = [1, 1, 1]} : tensor<1x3x1xf32>"
+           " %t = graph.transpose %s {perm = [0, 2, 1]} : tensor<1x1x3xf32>"
+           " %r = graph.reshape %t : tensor<1x3xf32> return %r }",
+           VALUES(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), VALUES(6, 7, 8), 0);
+    check1("(%x: tensor<4x3xf32>) -> tensor<1x2xf32> {"
+           " %g = graph.group @views(%a = %x) {"
+           "  %s = graph.slice %a {starts = [2, 0], steps = [-1, 1]} : tensor<1x3xf32>"
+           "  %q = graph.slice %s {starts = [0, 1], steps = [1, 1]} : tensor<1x2xf32>"
+           "  graph.yield %q } : tensor<1x2xf32>"
+           " %n = graph.neg %g : tensor<1x2xf32> return %n }",
+           VALUES(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), VALUES(-7, -8), 0);
+    check1("(%x: tensor<4x3xf32>) -> tensor<2x2xf32> {"
+           " %s = graph.slice %x {starts = [1, 1], steps = [1, 1]} : tensor<2x2xf32>"
+           " return %s }",
+           VALUES(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11), VALUES(4, 5, 7, 8), 0);
+}
+
 static void concats(void **state)
 {
     (void)state;
@@ -187,6 +209,7 @@ int main(void)
         cmocka_unit_test(outputs_that_are_no_kernel_results),
         cmocka_unit_test(expand_and_tile),
         cmocka_unit_test(slices),
+        cmocka_unit_test(views),
         cmocka_unit_test(concats),
         cmocka_unit_test(pads),
         cmocka_unit_test(made_of_nothing),

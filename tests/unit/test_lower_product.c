@@ -98,7 +98,7 @@ static double *reference_conv(conv_case t, const double *x, const double *k)
     int oh = out_size(t.h, t.kh, t.sy, t.dy, t.top + t.bottom);
     int ow = out_size(t.w, t.kw, t.sx, t.dx, t.left + t.right);
     int ci = t.c / t.groups, co = t.o / t.groups;
-    double *y = calloc((size_t)(t.n * t.o * oh * ow), sizeof *y);
+    double *y = zeros(t.n * t.o * oh * ow);
     for (int n = 0; n < t.n; n++)
         for (int o = 0; o < t.o; o++)
             for (int py = 0; py < oh; py++)
@@ -124,7 +124,7 @@ static double *permuted(const double *x, const int *dims, const int *perm)
     int to[4], at[4];
     for (int i = 0; i < 4; i++)
         to[i] = dims[perm[i]];
-    double *y = malloc((size_t)(dims[0] * strides[0]) * sizeof *y), *out = y;
+    double *y = zeros(dims[0] * strides[0]), *out = y;
     for (at[0] = 0; at[0] < to[0]; at[0]++)
         for (at[1] = 0; at[1] < to[1]; at[1]++)
             for (at[2] = 0; at[2] < to[2]; at[2]++)
@@ -140,8 +140,8 @@ static void check_conv(conv_case t)
     int ci = t.c / t.groups;
     int oh = out_size(t.h, t.kh, t.sy, t.dy, t.top + t.bottom);
     int ow = out_size(t.w, t.kw, t.sx, t.dx, t.left + t.right);
-    double *x = some_numbers((size_t)(t.n * t.c * t.h * t.w), 1);
-    double *k = some_numbers((size_t)(t.o * ci * t.kh * t.kw), 2);
+    double *x = some_numbers(t.n * t.c * t.h * t.w, 1);
+    double *k = some_numbers(t.o * ci * t.kh * t.kw, 2);
     double *y = reference_conv(t, x, k);
     snprintf(attrs, sizeof attrs,
              "strides = [%d, %d], dilations = [%d, %d], pads_begin = [%d, %d], "

@@ -240,9 +240,9 @@ static void check_transpose(transpose_case t)
 {
     char text[1024];
     int og = t.o / t.groups, ig = t.c / t.groups;
-    double *x = some_numbers((size_t)(t.c * t.in), 3);
-    double *k = some_numbers((size_t)(t.c * og * t.kernel), 4);
-    double *y = calloc((size_t)(t.o * t.out), sizeof *y);
+    double *x = some_numbers(t.c * t.in, 3);
+    double *k = some_numbers(t.c * og * t.kernel, 4);
+    double *y = zeros(t.o * t.out);
     for (int c = 0; c < t.c; c++)
         for (int o = 0; o < og; o++)
             for (int i = 0; i < t.in; i++)
