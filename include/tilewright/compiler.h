@@ -17,6 +17,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 /* Fixes the shape of an input: `rank` sizes, all >= 0. */
 typedef struct tw_shape {
@@ -72,6 +73,7 @@ tw_op *tw_import_file(tw_context *ctx, const char *model, const tw_compile_optio
 /* The text of the graph passes at a level, "canonicalize,fold-constants,…". */
 const char *tw_graph_pipeline(int opt_level);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif
