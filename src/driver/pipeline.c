@@ -23,6 +23,7 @@ static const char *const graph_passes[] = {
     "canonicalize,"
     "eliminate-common-subexpr,"
     "fold-constants,"
+    "sink-reshapes,"
     "simplify-inference,"
     "canonicalize,"
     "convert-layout,"
