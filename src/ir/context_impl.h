@@ -52,7 +52,8 @@ struct tw_context {
     tw_map sources; /* file name -> its text, for the source lines of diagnostics */
 };
 
-/* Keeps a copy of a text file's contents; locations in `file` then come with their source line. */
+/* Keeps a copy of a text file's contents, unless it is huge; locations in `file` then come with
+ * their source line. */
 void tw_context_add_source(tw_context *ctx, const char *file, const char *text, size_t len);
 /* tw_error with its arguments in a list. */
 void tw_verror(tw_context *ctx, tw_loc loc, const char *format, va_list args);

@@ -6,7 +6,12 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { MAX_DIAGNOSTICS = 100, MAX_SHOWN_LINE = 160, MAX_KEPT_LINE = 1 << 20 };
+enum {
+    MAX_DIAGNOSTICS = 100,
+    MAX_SHOWN_LINE = 160,
+    MAX_KEPT_LINE = 1 << 20,
+    MAX_SOURCE = 64 << 20
+};
 
 /* ---- Source text ---- */
 
@@ -17,6 +22,10 @@ typedef struct source {
 
 void tw_context_add_source(tw_context *ctx, const char *file, const char *text, size_t len)
 {
+    if (len > MAX_SOURCE) {
+        tw_map_put_str(&ctx->sources, file, NULL);
+        return;
+    }
     source *s = TW_NEW(ctx->arena, source);
     *s = (source){tw_arena_strndup(ctx->arena, text, len), len};
     tw_map_put_str(&ctx->sources, file, s);
