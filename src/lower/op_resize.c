@@ -176,12 +176,18 @@ static bool lower_separable(resize *r, tw_value *x, tw_value *out)
 bool tw_lower_resize(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     resize r = {.l = l, .op = op, .rank = in[0]->type->rank};
+    enum { MAX_CORNERS = 16 }; /* loads for one element */
     bool is_nearest = !strcmp(tw_op_string(op, "mode", "nearest"), "nearest"), few = true;
+    unsigned corners = 1;
     tw_elem elem = in[0]->type->elem;
     r.elem = is_nearest ? elem : elem == TW_F64 ? TW_F64 : TW_F32;
     if (!make_tables(&r, in[0], out[0]))
         return false;
     for (unsigned i = 0; i < r.rank; i++)
-        few = few && (!r.resized[i] || r.axes[i].taps <= 2);
+        if (r.resized[i]) {
+            few = few && r.axes[i].taps <= 2;
+            corners *= few ? r.axes[i].taps : 1;
+            few = few && corners <= MAX_CORNERS;
+        }
     return few ? lower_direct(&r, in[0], out[0]) : lower_separable(&r, in[0], out[0]);
 }

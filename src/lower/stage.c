@@ -229,7 +229,7 @@ static bool possible(const tw_stage *s, const tw_expr *where, unsigned n, tw_exp
 tw_value *tw_stage_load_where(tw_stage *s, tw_value *buffer, const tw_expr *index,
                               const tw_expr *where, unsigned n_where, tw_value *other)
 {
-    enum { MAX = 3 * TW_MAX_RANK };
+    enum { MAX = 4 * TW_MAX_RANK };
     tw_expr exprs[MAX];
     unsigned rank = buffer->type->rank, n_kept;
     assert(rank + n_where <= MAX);

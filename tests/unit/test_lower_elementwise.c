@@ -1,6 +1,8 @@
 /* Tests of lowering element-wise operations: values, broadcasting, element types, edge cases. */
 #include "lower_check.h"
 
+#include "lower/lowering.h"
+
 /* ---- Real functions of one operand ---- */
 
 typedef struct unary {
@@ -314,6 +316,34 @@ static void groups(void **state)
                  (const double *[]){VALUES(5, 8), VALUES(0, 2), VALUES(-1, 2)}, 0);
 }
 
+static void every_operation_has_a_lowering(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < TW_GRAPH_COUNT; kind++) {
+        bool structure =
+            kind == TW_GRAPH_CONSTANT || kind == TW_GRAPH_GROUP || kind == TW_GRAPH_YIELD;
+        if (!structure != (tw_graph_lowerings[kind] != NULL))
+            fail_msg("%s", tw_graph_ops[kind].name);
+    }
+}
+
+/* As many axes as there can be. */
+static void the_highest_rank(void **state)
+{
+    (void)state;
+    check1(
+        "(%x: tensor<1x1x1x1x1x1x1x2x1x1x1x1x1x1x1x3xf32>)"
+        " -> tensor<3x1x1x1x1x1x1x2x1x1x1x1x1x1x1x1xf32> {"
+        " %n = graph.group @g(%a = %x) {"
+        "  %m = graph.neg %a : tensor<1x1x1x1x1x1x1x2x1x1x1x1x1x1x1x3xf32>"
+        "  %r = graph.reshape %m : tensor<1x1x1x1x1x1x1x3x1x1x1x1x1x1x1x2xf32>"
+        "  %t = graph.transpose %r {perm = [7, 0, 1, 2, 3, 4, 5, 15, 6, 8, 9, 10, 11, 12, 13, 14]}"
+        " : tensor<3x1x1x1x1x1x1x2x1x1x1x1x1x1x1x1xf32>"
+        "  graph.yield %t } : tensor<3x1x1x1x1x1x1x2x1x1x1x1x1x1x1x1xf32>"
+        " return %n }",
+        VALUES(1, 2, 3, 4, 5, 6), VALUES(-1, -2, -3, -4, -5, -6), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -327,6 +357,8 @@ int main(void)
         cmocka_unit_test(broadcasting),
         cmocka_unit_test(casts),
         cmocka_unit_test(groups),
+        cmocka_unit_test(every_operation_has_a_lowering),
+        cmocka_unit_test(the_highest_rank),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,21 @@ static void other_element_types(void **state)
            VALUES(1, 3), VALUES(1, 1.5, 2.5, 3), 0);
 }
 
+/* Linear along five axes goes axis by axis: 32 loads an element would be too many. */
+static void many_axes(void **state)
+{
+    (void)state;
+    double x[32], y[243];
+    for (int i = 0; i < 32; i++)
+        x[i] = i;
+    for (int i = 0; i < 243; i++) /* halfway between neighbours in each axis, in units of 16 … 1 */
+        y[i] = i / 81 * 8 + i / 27 % 3 * 4 + i / 9 % 3 * 2 + i / 3 % 3 + i % 3 * 0.5;
+    check1("(%x: tensor<2x2x2x2x2xf32>) -> tensor<3x3x3x3x3xf32> { %0 = graph.resize %x"
+           " {mode = \"linear\", coordinates = \"align_corners\","
+           " scales = [1.5, 1.5, 1.5, 1.5, 1.5]} : tensor<3x3x3x3x3xf32> return %0 }",
+           x, y, 1e-6);
+}
+
 static void unknown_attributes_are_refused(void **state)
 {
     (void)state;
@@ -56,6 +71,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(modes_and_coordinates),
         cmocka_unit_test(other_element_types),
+        cmocka_unit_test(many_axes),
         cmocka_unit_test(unknown_attributes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
