@@ -18,17 +18,14 @@
 
 #include <cmocka.h>
 
+static const char all_passes[] =
+    "canonicalize,eliminate-common-subexpr,sink-reshapes,simplify-inference,canonicalize,"
+    "convert-layout,canonicalize,pack-weights{panel=8},eliminate-common-subexpr,dce,fuse-ops";
+
 static const char *const pipelines[] = {
-    "canonicalize",
-    "eliminate-common-subexpr",
-    "dce",
-    "simplify-inference",
-    "convert-layout",
-    "pack-weights{panel=8}",
-    "sink-reshapes",
-    "fuse-ops",
-    "canonicalize,eliminate-common-subexpr,simplify-inference,canonicalize,convert-layout,"
-    "canonicalize,pack-weights{panel=8},eliminate-common-subexpr,dce,sink-reshapes,fuse-ops",
+    "canonicalize",   "eliminate-common-subexpr", "dce",           "simplify-inference",
+    "convert-layout", "pack-weights{panel=8}",    "sink-reshapes", "fuse-ops",
+    all_passes,
 };
 enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines };
 
