@@ -113,6 +113,15 @@ static bool emit_code(tw_context *ctx, tw_op *module, const tw_opt_args *args, c
     return true;
 }
 
+/* The passes to run, with the replay of a file of schedules in front. */
+static const char *pipeline_of(tw_context *ctx, const tw_opt_args *args)
+{
+    if (!args->schedule)
+        return args->passes;
+    return tw_arena_printf(tw_context_arena(ctx), "apply-schedule{file=\"%s\"}%s%s",
+                           args->schedule, args->passes[0] ? "," : "", args->passes);
+}
+
 /* Reads, runs and writes; false with diagnostics. */
 static bool process(tw_context *ctx, const tw_opt_args *args)
 {
@@ -132,7 +141,7 @@ static bool process(tw_context *ctx, const tw_opt_args *args)
         .disable = args->disabled,
         .dump = dump,
     };
-    bool good = tw_run_pipeline(ctx, module, args->passes, &options);
+    bool good = tw_run_pipeline(ctx, module, pipeline_of(ctx, args), &options);
     if (args->timing)
         fputs(tw_pipeline_report(ctx), stderr);
     if (!good)

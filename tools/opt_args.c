@@ -19,12 +19,14 @@ enum {
     OPT_LIST_PASSES,
     OPT_LIST_DIALECTS,
     OPT_MEMORY_LIMIT,
+    OPT_SCHEDULE,
     OPT_EMIT,
     OPT_CPU,
 };
 
 static const struct argp_option options[] = {
     {"passes", 'p', "PIPELINE", 0, "Run these passes: 'a,b{option=1 flag},func(c,d)'", 0},
+    {"schedule", OPT_SCHEDULE, "FILE", 0, "First replay the schedules in FILE on their kernels", 0},
     {"output", 'o', "FILE", 0, "Write the IR there instead of to the standard output", 0},
     {"emit", OPT_EMIT, "asm|llvm", 0, "Write the code of flat kernels instead of IR", 0},
     {"cpu", OPT_CPU, "NAME", 0, "Make code for this CPU (default host)", 0},
@@ -67,6 +69,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'p':
         args->passes = arg;
+        return 0;
+    case OPT_SCHEDULE:
+        args->schedule = arg;
         return 0;
     case 'o':
         args->output = arg;

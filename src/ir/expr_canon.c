@@ -18,8 +18,7 @@ int64_t tw_gcd_i64(int64_t a, int64_t b)
     return x > INT64_MAX ? 1 : (int64_t)x;
 }
 
-/* ---- Sums --------------------------------------------------------------------------------------
- */
+/* ---- Sums ---------------------------------------------------------------------------- */
 
 static tw_expr combine(tw_context *ctx, tw_expr a, int64_t factor_a, tw_expr b, int64_t factor_b)
 {
@@ -50,8 +49,7 @@ tw_expr tw_expr_mulc(tw_context *ctx, tw_expr a, int64_t b)
     return b == 1 ? a : combine(ctx, a, b, tw_expr_const(ctx, 0), 1);
 }
 
-/* ---- Products
- * ------------------------------------------------------------------------------------ */
+/* ---- Products ------------------------------------------------------------------------ */
 
 /* Beyond this many terms a product of sums is kept as a product. */
 enum { MAX_EXPANDED_TERMS = 32, MAX_FACTORS = 32 };
@@ -134,8 +132,7 @@ tw_expr tw_expr_mul(tw_context *ctx, tw_expr a, tw_expr b)
     return tw_sum_build(ctx, &s);
 }
 
-/* ---- Division by a constant
- * ---------------------------------------------------------------------- */
+/* ---- Division by a constant ---------------------------------------------------------- */
 
 static tw_expr divide(tw_context *ctx, tw_expr e, int64_t c);
 static tw_expr modulo(tw_context *ctx, tw_expr e, int64_t c);
@@ -250,8 +247,7 @@ static tw_expr modulo(tw_context *ctx, tw_expr e, int64_t c)
     return tw_expr_addc(ctx, tw_expr_mulc(ctx, mod, g), rest);
 }
 
-/* ---- Division by an expression
- * --------------------------------------------------------------------- */
+/* ---- Division by an expression ------------------------------------------------------- */
 
 /* Removes the atoms of `by` from the product `key`; the rest is put together again. NULL when one
  * is missing; *one when nothing is left. */
@@ -334,8 +330,7 @@ static tw_expr divide_any(tw_context *ctx, tw_expr_kind kind, tw_expr a, tw_expr
     return divide(ctx, a, b->value);
 }
 
-/* ---- Minimum and maximum
- * ------------------------------------------------------------------------- */
+/* ---- Minimum and maximum ------------------------------------------------------------- */
 
 enum { MAX_ARGS = 16 };
 

@@ -56,8 +56,7 @@ bool tw_buffer_uses_of(tw_context *ctx, tw_value *root, tw_buffer_uses *out)
     return all;
 }
 
-/* ---- Index operands over iteration variables
- * ------------------------------------------------------ */
+/* ---- Index operands over iteration variables ----------------------------------------- */
 
 enum { INDEX_DEPTH = 8 };
 
@@ -132,8 +131,7 @@ static bool collect_access(tw_op *op, void *data)
     return true;
 }
 
-/* ---- Blocks
- * ------------------------------------------------------------------------------------------ */
+/* ---- Blocks -------------------------------------------------------------------------- */
 
 static bool bind_iters(tw_context *ctx, tw_block_info *b, const char **why)
 {
@@ -187,6 +185,12 @@ bool tw_block_analyse(tw_context *ctx, tw_op *block, tw_block_info *out, const c
                                TW_MAX_ITERS);
         return false;
     }
+    for (const tw_op *up = block->region->parent; up->region && !tw_is_loop(up, TW_LOOP_KERNEL);
+         up = up->region->parent)
+        if (!tw_is_loop(up, TW_LOOP_FOR)) {
+            *why = tw_arena_printf(tw_context_arena(ctx), "is inside of a %s", up->def->name);
+            return false;
+        }
     if (!bind_iters(ctx, out, why))
         return false;
     out->has_init = block->regions[0].first != NULL;

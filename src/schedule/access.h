@@ -73,6 +73,7 @@ bool tw_determines(tw_context *ctx, const tw_expr *known, unsigned n_known, cons
  * Without `known`, nothing is known. */
 typedef struct tw_interval {
     bool known;
+    bool within; /* of instances: all within the extent for sure */
     tw_expr lo, width;
 } tw_interval;
 

@@ -122,8 +122,7 @@ bool tw_determines(tw_context *ctx, const tw_expr *known, unsigned n_known, cons
     return is_known(&c, wanted);
 }
 
-/* ---- Pairs of accesses
- * ------------------------------------------------------------------------------- */
+/* ---- Pairs of accesses --------------------------------------------------------------- */
 
 static bool same_place(const tw_block_info *ba, const tw_block_access *a, const tw_block_info *bb,
                        const tw_block_access *b)

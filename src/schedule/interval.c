@@ -10,10 +10,10 @@
 static tw_interval make(tw_expr lo, tw_expr width)
 {
     bool known = lo->kind != TW_EXPR_INVALID && width->kind != TW_EXPR_INVALID;
-    return (tw_interval){known, lo, width};
+    return (tw_interval){.known = known, .lo = lo, .width = width};
 }
 
-static const tw_interval nothing = {false, NULL, NULL};
+static const tw_interval nothing = {.known = false};
 
 static bool is_zero(tw_expr e)
 {

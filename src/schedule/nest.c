@@ -43,8 +43,7 @@ const char *tw_loop_name(const tw_op *loop)
     return name ? name : "loop";
 }
 
-/* ---- Nests -------------------------------------------------------------------------------------
- */
+/* ---- Nests --------------------------------------------------------------------------- */
 
 int tw_nest_find(const tw_nest *nest, const tw_value *var)
 {
@@ -94,8 +93,7 @@ bool tw_nest_of(tw_context *ctx, const tw_op *op, tw_nest *out)
     return true;
 }
 
-/* ---- Program order
- * ------------------------------------------------------------------------------- */
+/* ---- Program order ------------------------------------------------------------------- */
 
 tw_op *tw_child_in(const tw_region *region, tw_op *op)
 {
@@ -144,8 +142,7 @@ void tw_each_block(tw_op *root, void (*visit)(tw_op *block, void *data), void *d
     tw_walk(root, visit_block, &each);
 }
 
-/* ---- Text
- * ------------------------------------------------------------------------------------------ */
+/* ---- Text ---------------------------------------------------------------------------- */
 
 typedef struct text {
     tw_context *ctx;
@@ -205,8 +202,7 @@ const char *tw_nest_text(tw_context *ctx, tw_op *root)
     return t.so_far;
 }
 
-/* ---- Removal
- * ----------------------------------------------------------------------------------------- */
+/* ---- Removal ------------------------------------------------------------------------- */
 
 void tw_erase_empty_loops(tw_op *loop)
 {

@@ -92,8 +92,7 @@ static bool box_of(const tw_step *step, const tw_block_info *b, const tw_value *
     return true;
 }
 
-/* ---- Cache read --------------------------------------------------------------------------------
- */
+/* ---- Cache read ---------------------------------------------------------------------- */
 
 /* The outermost region around the block in which all stores to the buffer come before it (or stand
  * nowhere below), and the operation of it that the block is in. */
@@ -151,8 +150,7 @@ bool tw_do_cache_read(const tw_step *step)
     return true;
 }
 
-/* ---- Cache write
- * --------------------------------------------------------------------------------- */
+/* ---- Cache write --------------------------------------------------------------------- */
 
 /* The block's outermost loop, with nothing else around that touches the buffer. */
 static bool check_cache_write(const tw_step *step, const tw_block_info *b, tw_value *buffer,
@@ -211,8 +209,7 @@ bool tw_do_cache_write(const tw_step *step)
     return true;
 }
 
-/* ---- Scope
- * ----------------------------------------------------------------------------------------- */
+/* ---- Scope --------------------------------------------------------------------------- */
 
 bool tw_do_set_scope(const tw_step *step)
 {

@@ -12,6 +12,8 @@
  */
 #include "schedule/region.h"
 
+enum { MAX_CONSUMERS = 4 };
+
 typedef struct plan {
     tw_block_info producer;
     tw_op *loop;
@@ -20,7 +22,8 @@ typedef struct plan {
     tw_interval iters[TW_MAX_ITERS];
     tw_conditions conditions; /* common to all consumers */
     unsigned n_consumers;
-    tw_value *buffers[TW_MAX_ITERS]; /* written */
+    const tw_block_info *consumers[MAX_CONSUMERS]; /* the first of them */
+    tw_value *buffers[TW_MAX_ITERS];               /* written */
     unsigned n_buffers;
 } plan;
 
@@ -88,13 +91,15 @@ static bool add_load(const tw_step *step, plan *p, tw_op *load, tw_box *box, boo
             consumer ? "\"" : "", p->producer.name, tw_loop_name(p->loop));
     if (!p->before || tw_op_is_before(child, p->before))
         p->before = child;
-    tw_block_info info;
-    if (!tw_step_block(step, consumer, &info))
+    tw_block_info *info = TW_NEW(tw_context_arena(step->ctx), tw_block_info);
+    if (!tw_step_block(step, consumer, info))
         return false;
-    meet_conditions(step, p, &info);
-    for (unsigned i = 0; i < info.n_accesses; i++)
-        if (info.accesses[i].op == load) {
-            tw_box b = tw_access_box(step->ctx, &info, &info.accesses[i], p->nest.n);
+    if (p->n_consumers < MAX_CONSUMERS)
+        p->consumers[p->n_consumers] = info;
+    meet_conditions(step, p, info);
+    for (unsigned i = 0; i < info->n_accesses; i++)
+        if (info->accesses[i].op == load) {
+            tw_box b = tw_access_box(step->ctx, info, &info->accesses[i], p->nest.n);
             if (first)
                 *box = b;
             else
@@ -166,6 +171,15 @@ static bool plan_buffers(const tw_step *step, plan *p)
     return !first || tw_step_refuse(step, "block \"%s\" has no consumer", p->producer.name);
 }
 
+/* Notes the sides that consumers show to be within the extents. */
+static void note_within(const tw_step *step, plan *p)
+{
+    for (unsigned i = 0; i < p->producer.n_iters; i++)
+        for (unsigned k = 0; k < p->n_consumers && k < MAX_CONSUMERS; k++)
+            p->iters[i].within |= tw_side_within(step->ctx, p->consumers[k], p->iters[i],
+                                                 p->producer.extents[i], p->nest.n);
+}
+
 bool tw_do_compute_at(const tw_step *step)
 {
     plan p = {.loop = step->operands[1]};
@@ -176,6 +190,7 @@ bool tw_do_compute_at(const tw_step *step)
     if (!tw_block_values_dominate(p.producer.op, p.before))
         return tw_step_refuse(step, "block \"%s\" uses values that are not to be had in loop %%%s",
                               p.producer.name, tw_loop_name(p.loop));
+    note_within(step, &p);
     tw_rebuild_loops(step->ctx, p.producer.op, tw_builder_before(step->ctx, p.before), p.iters,
                      &p.nest, &p.conditions);
     for (unsigned i = 0; i < p.n_buffers; i++)

@@ -114,8 +114,7 @@ static bool make_plan(const tw_step *step, plan *p)
     return check_loops(step, p) && check_where(step, p) && check_results(step, p);
 }
 
-/* ---- Carrying out
- * -------------------------------------------------------------------------------- */
+/* ---- Carrying out -------------------------------------------------------------------- */
 
 /* Loops for the init like those of the block from the level on, without the reduction's; variables
  * are mapped to those of the copies. */

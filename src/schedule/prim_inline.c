@@ -107,8 +107,7 @@ static bool make_plan(const tw_step *step, plan *p)
     return check_consumers(step, p);
 }
 
-/* ---- Carrying out
- * -------------------------------------------------------------------------------- */
+/* ---- Carrying out -------------------------------------------------------------------- */
 
 /* The producer's iteration variables at a load of its buffer, over the load's index operands. */
 static void iters_at(const tw_step *step, const plan *p, const tw_loop_access *access,

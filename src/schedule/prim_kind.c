@@ -49,11 +49,12 @@ static bool is_accumulation(const tw_block_info *b, const tw_block_access *store
     return false;
 }
 
-/* A reduction without init whose accesses meet in its own result only. */
+/* A reduction without init whose lanes all meet in one element of its result. */
 static bool reduces_in_lanes(const tw_block_info *ba, const tw_block_access *a,
-                             const tw_block_info *bb)
+                             const tw_block_info *bb, unsigned level)
 {
-    return ba == bb && ba->has_reduce && !ba->has_init && !ba->sequential && is_accumulation(ba, a);
+    return ba == bb && !ba->has_init && !ba->sequential && tw_loop_is_reduce(ba, level) &&
+           !tw_loop_is_spatial(ba, level) && is_accumulation(ba, a);
 }
 
 /* Whether the iterations of the loop may run at once; `lanes`: in lanes of vectors. */
@@ -75,7 +76,7 @@ static bool check_at_once(const tw_step *step, tw_op *loop, bool lanes)
                 for (unsigned k = 0; ba->accesses[i].store && k < bb->n_accesses; k++)
                     if (may_meet(step->ctx, loop, level, ba, &ba->accesses[i], bb,
                                  &bb->accesses[k]) &&
-                        !(lanes && reduces_in_lanes(ba, &ba->accesses[i], bb)))
+                        !(lanes && reduces_in_lanes(ba, &ba->accesses[i], bb, level)))
                         return tw_step_refuse(
                             step,
                             "iterations of loop %%%s would meet in elements of %%%s, which block "

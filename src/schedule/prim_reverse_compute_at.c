@@ -16,10 +16,11 @@ enum { MAX_BUFFERS = 16 };
 /* A buffer that the consumer reads and the loop produces. */
 typedef struct produced {
     tw_value *buffer;
-    tw_box box;              /* that one iteration completes */
-    unsigned makes, updates; /* stores without and with a mask */
-    bool elsewhere;          /* stores outside of the loop make a part, too */
-    bool whole;              /* all iterations together make all of it */
+    tw_box box;                    /* that one iteration completes */
+    const tw_block_info *producer; /* one of them */
+    unsigned makes, updates;       /* stores without and with a mask */
+    bool elsewhere;                /* stores outside of the loop make a part, too */
+    bool whole;                    /* all iterations together make all of it */
 } produced;
 
 typedef struct plan {
@@ -90,12 +91,13 @@ static bool add_store(const tw_step *step, plan *p, produced *b, tw_op *store)
         return tw_step_refuse(step, "%%%s is written outside of blocks", tw_buffer_name(b->buffer));
     if (!p->after || tw_op_is_before(p->after, child))
         p->after = child;
-    tw_block_info info;
-    if (!tw_step_block(step, producer, &info) || incomplete(step, p, &info))
+    tw_block_info *info = TW_NEW(tw_context_arena(step->ctx), tw_block_info);
+    if (!tw_step_block(step, producer, info) || incomplete(step, p, info))
         return false;
-    add_conditions(step, p, tw_outer_conditions(step->ctx, &info, p->nest.n));
-    for (unsigned i = 0; i < info.n_accesses; i++) {
-        const tw_block_access *a = &info.accesses[i];
+    add_conditions(step, p, tw_outer_conditions(step->ctx, info, p->nest.n));
+    b->producer = info;
+    for (unsigned i = 0; i < info->n_accesses; i++) {
+        const tw_block_access *a = &info->accesses[i];
         if (a->op != store)
             continue;
         if (a->masked) { /* updates some of what another store has made */
@@ -103,17 +105,17 @@ static bool add_store(const tw_step *step, plan *p, produced *b, tw_op *store)
             continue;
         }
         b->makes++;
-        if (!tw_box_is_full(step->ctx, &info, a, p->nest.n))
+        if (!tw_box_is_full(step->ctx, info, a, p->nest.n))
             return tw_step_refuse(step,
                                   "what block \"%s\" writes to %%%s in one iteration of loop "
                                   "%%%s is not known to be a full box",
-                                  info.name, tw_buffer_name(b->buffer), tw_loop_name(p->loop));
-        tw_box box = tw_access_box(step->ctx, &info, a, p->nest.n);
+                                  info->name, tw_buffer_name(b->buffer), tw_loop_name(p->loop));
+        tw_box box = tw_access_box(step->ctx, info, a, p->nest.n);
         if (b->makes > 1 && !tw_box_equal(&b->box, &box))
             return tw_step_refuse(step, "blocks write different parts of %%%s in loop %%%s",
                                   tw_buffer_name(b->buffer), tw_loop_name(p->loop));
         b->box = box;
-        b->whole = (b->makes == 1 || b->whole) && writes_whole(&info, a);
+        b->whole = (b->makes == 1 || b->whole) && writes_whole(info, a);
     }
     return true;
 }
@@ -335,6 +337,15 @@ static bool make_plan(const tw_step *step, plan *p)
     return check_contained(step, p) && check_once(step, p) && check_outputs(step, p);
 }
 
+/* Notes the sides that producers show to be within the extents. */
+static void note_within(const tw_step *step, plan *p)
+{
+    for (unsigned i = 0; i < p->consumer.n_iters; i++)
+        for (unsigned k = 0; k < p->n_buffers; k++)
+            p->iters[i].within |= tw_side_within(step->ctx, p->buffers[k].producer, p->iters[i],
+                                                 p->consumer.extents[i], p->nest.n);
+}
+
 bool tw_do_reverse_compute_at(const tw_step *step)
 {
     plan p = {.loop = step->operands[1]};
@@ -343,6 +354,7 @@ bool tw_do_reverse_compute_at(const tw_step *step)
     if (!tw_block_values_dominate(p.consumer.op, p.after))
         return tw_step_refuse(step, "block \"%s\" uses values that are not to be had in loop %%%s",
                               p.consumer.name, tw_loop_name(p.loop));
+    note_within(step, &p);
     tw_builder place = {step->ctx, &p.loop->regions[0], p.after->next, p.consumer.op->loc};
     tw_rebuild_loops(step->ctx, p.consumer.op, place, p.iters, &p.nest, &p.conditions);
     for (unsigned i = 0; i < p.n_buffers; i++)

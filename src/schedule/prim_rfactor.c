@@ -25,8 +25,7 @@ typedef struct plan {
     unsigned reduce_loops[TW_MAX_NEST], n_reduce_loops; /* levels, but for the loop's own */
 } plan;
 
-/* ---- What is reduced
- * -------------------------------------------------------------------------------- */
+/* ---- What is reduced ----------------------------------------------------------------- */
 
 /* The operation that joins two partial results, if the block's update is known to be one. */
 static bool combiner_of(const tw_op *op, tw_loop_kind *kind)
@@ -105,8 +104,7 @@ static bool check_update(const tw_step *step, plan *p)
                           p->block.name);
 }
 
-/* ---- Loops
- * ------------------------------------------------------------------------------------------- */
+/* ---- Loops --------------------------------------------------------------------------- */
 
 static bool find_loops(const tw_step *step, plan *p)
 {
@@ -195,8 +193,7 @@ static bool make_plan(const tw_step *step, plan *p)
                           b->name, tw_loop_name(b->nest.loops[p->first]));
 }
 
-/* ---- Partial results
- * ----------------------------------------------------------------------------------- */
+/* ---- Partial results ----------------------------------------------------------------- */
 
 static tw_value *make_partial_buffer(const tw_step *step, const plan *p)
 {
@@ -353,8 +350,7 @@ static tw_op *make_partial_block(const tw_step *step, const plan *p, tw_value *p
     return block;
 }
 
-/* ---- Final result
- * ---------------------------------------------------------------------------------------- */
+/* ---- Final result -------------------------------------------------------------------- */
 
 /* The init of the final block: a copy of the partial results' with the result's own place. */
 static void copy_init(const tw_step *step, const plan *p, tw_op *partial, tw_op *block,

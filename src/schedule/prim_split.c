@@ -64,6 +64,9 @@ static bool plan_split(const tw_step *step, split_plan *plan)
         plan->factors[i] = tw_expr_const(step->ctx, factors[i]);
     if (inferred >= 0)
         plan->factors[inferred] = tw_expr_binary(step->ctx, TW_EXPR_CEILDIV, plan->extent, p);
+    for (unsigned i = 0; i < plan->n; i++)
+        if (plan->factors[i]->kind == TW_EXPR_INVALID)
+            return tw_step_refuse(step, "the factors' product is too large");
     return true;
 }
 
@@ -141,8 +144,7 @@ bool tw_do_split(const tw_step *step)
     return true;
 }
 
-/* ---- Fuse ---------------------------------------------------------------------------------------
- */
+/* ---- Fuse ---------------------------------------------------------------------------- */
 
 /* A divisor: loops that never run must not divide by 0. */
 static tw_expr at_least_one(tw_context *ctx, tw_expr extent)

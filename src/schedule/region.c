@@ -16,7 +16,8 @@ static tw_interval clip_to_extents(tw_context *ctx, const tw_block_info *b, tw_e
     int64_t hi = lo + width < r.hi ? lo + width : r.hi;
     lo = lo > r.lo ? lo : r.lo;
     if (hi >= lo)
-        side = (tw_interval){true, tw_expr_const(ctx, lo), tw_expr_const(ctx, hi - lo)};
+        side = (tw_interval){
+            .known = true, .lo = tw_expr_const(ctx, lo), .width = tw_expr_const(ctx, hi - lo)};
     return side;
 }
 
@@ -76,6 +77,19 @@ bool tw_box_is_full(tw_context *ctx, const tw_block_info *block, const tw_block_
     }
     /* As many instances as elements, no two at the same one. */
     return instances == volume && volume->kind != TW_EXPR_INVALID;
+}
+
+bool tw_side_within(tw_context *ctx, const tw_block_info *witness, tw_interval side, tw_expr extent,
+                    unsigned inner)
+{
+    if (!side.known || tw_op_attr(witness->op, "where"))
+        return false;
+    for (unsigned i = 0; i < witness->n_iters; i++) {
+        tw_interval w = tw_hull(ctx, witness->bindings[i], &witness->nest, inner);
+        if (w.known && w.lo == side.lo && w.width == side.width && witness->extents[i] == extent)
+            return true;
+    }
+    return false;
 }
 
 /* The boxes of what one iteration of the loops around a region loads and stores of a buffer. */
@@ -173,8 +187,7 @@ tw_conditions tw_outer_conditions(tw_context *ctx, const tw_block_info *block, u
     return out;
 }
 
-/* ---- Loops over boxes
- * ------------------------------------------------------------------------------- */
+/* ---- Loops over boxes ---------------------------------------------------------------- */
 
 /* The loop variable's name from the iteration variable's: vi -> i. */
 static const char *loop_name(const tw_value *iter)
@@ -215,7 +228,7 @@ static void make_loop(rebuild *r, unsigned i, tw_interval side, tw_expr extent)
         index = tw_expr_add(ctx, index, tw_values_dim(ctx, &r->values, tw_loop_var(loop)));
     }
     r->bindings[i] = index;
-    if (side.known) {
+    if (side.known && !side.within) {
         r->where[r->n_where++] = index;
         r->where[r->n_where++] = tw_expr_addc(ctx, tw_expr_sub(ctx, extent, index), -1);
     }

@@ -45,6 +45,11 @@ void tw_rebuild_loops(tw_context *ctx, tw_op *block, tw_builder place, const tw_
 bool tw_instances_tell(tw_context *ctx, const tw_interval *iters, unsigned n, const tw_nest *outer,
                        unsigned shared, unsigned level);
 
+/* Whether a side of instances is within the extent because the witness, a block that runs unmasked
+ * in the same iterations of the `inner` outer loops, has a variable with this side and extent. */
+bool tw_side_within(tw_context *ctx, const tw_block_info *witness, tw_interval side, tw_expr extent,
+                    unsigned inner);
+
 /* Moves the buffer's allocation to the front of the region, a loop's body, when all its uses are
  * inside and an iteration loads only what it has stored. All stores complete their results within
  * the iteration (no reduction goes on from one to the next). */

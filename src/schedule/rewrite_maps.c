@@ -23,6 +23,35 @@ static bool always_holds(tw_expr e, const tw_range *ranges, unsigned n)
     return tw_expr_range(e, ranges, n).lo >= 0;
 }
 
+/* Whether condition i follows from another one that stays: it is never smaller. */
+static bool is_implied(tw_context *ctx, const tw_expr *conditions, size_t n, size_t i,
+                       const tw_range *ranges, unsigned n_ranges)
+{
+    for (size_t k = 0; k < n; k++) {
+        tw_expr surplus = tw_expr_sub(ctx, conditions[i], conditions[k]);
+        if (k != i && surplus->kind != TW_EXPR_INVALID &&
+            tw_expr_range(surplus, ranges, n_ranges).lo >= 0)
+            return true;
+    }
+    return false;
+}
+
+/* Leaves out conditions that others imply; returns how many are left. */
+static size_t drop_implied(tw_context *ctx, tw_expr *conditions, size_t n, const tw_range *ranges,
+                           unsigned n_ranges)
+{
+    for (size_t i = 0; i < n;) {
+        if (!is_implied(ctx, conditions, n, i, ranges, n_ranges)) {
+            i++;
+            continue;
+        }
+        n--;
+        for (size_t k = i; k < n; k++)
+            conditions[k] = conditions[k + 1];
+    }
+    return n;
+}
+
 /* Drops the value that a load gives where its (now empty) mask does not hold. */
 static void drop_other(tw_context *ctx, tw_op *load)
 {
@@ -51,6 +80,8 @@ void tw_simplify_maps(tw_context *ctx, tw_op *op)
             if (!mask || !always_holds(e, ranges, n))
                 exprs[kept++] = e;
         }
+        if (mask)
+            kept = drop_implied(ctx, exprs, kept, ranges, n);
         bool gone = mask && kept == 0;
         tw_op_set_attr(op, *name, gone ? NULL : tw_attr_map(ctx, map->u.map.n_dims, exprs, kept));
         if (gone && tw_is_loop(op, TW_LOOP_LOAD))

@@ -42,8 +42,7 @@ tw_type tw_sched_loop_type(tw_context *ctx)
     return tw_type_dialect(ctx, "sched.loop", NULL);
 }
 
-/* ---- Rules -------------------------------------------------------------------------------------
- */
+/* ---- Rules --------------------------------------------------------------------------- */
 
 /* The letter that value i has to be, or 0 past the end. */
 static char letter_at(const char *spec, unsigned i)
@@ -54,11 +53,11 @@ static char letter_at(const char *spec, unsigned i)
     return i < n ? spec[i] : 0;
 }
 
-/* Whether `n` values fit: a starred letter may stand for none. */
-static bool count_fits(const char *spec, unsigned n)
+/* Whether `n` values fit: a starred letter stands for at least `least`. */
+static bool count_fits(const char *spec, unsigned n, unsigned least)
 {
     size_t len = strlen(spec);
-    return len > 0 && spec[len - 1] == '*' ? n >= len - 2 : n == len;
+    return len > 0 && spec[len - 1] == '*' ? n >= len - 2 + least : n == len;
 }
 
 static bool type_fits(tw_context *ctx, char letter, tw_type type)
@@ -70,7 +69,7 @@ static bool type_fits(tw_context *ctx, char letter, tw_type type)
 static bool verify_step(tw_context *ctx, const tw_op *op)
 {
     const char *operands = specs[op->def->kind].operands, *results = specs[op->def->kind].results;
-    if (!count_fits(operands, op->n_operands) || !count_fits(results, op->n_results))
+    if (!count_fits(operands, op->n_operands, 1) || !count_fits(results, op->n_results, 0))
         return tw_error(ctx, op->loc, "%s takes \"%s\" and gives \"%s\" (b: block, l: loop)",
                         op->def->name, operands, results);
     for (unsigned i = 0; i < op->n_operands; i++)
@@ -103,8 +102,7 @@ static bool verify_type(tw_context *ctx, tw_loc loc, tw_attr params)
     return !params || tw_error(ctx, loc, "types of the sched dialect have no parameters");
 }
 
-/* ---- Text
- * ---------------------------------------------------------------------------------------- */
+/* ---- Text ---------------------------------------------------------------------------- */
 
 static bool print_step(tw_printer *p, const tw_op *op)
 {
@@ -170,8 +168,7 @@ static bool parse_schedule(tw_parser *p, const tw_op_def *def, tw_op **out)
     return tw_q_region(p, &(*out)->regions[0], NULL);
 }
 
-/* ---- Tables
- * -------------------------------------------------------------------------------------- */
+/* ---- Tables -------------------------------------------------------------------------- */
 
 #define A(name, kind, required, summary) {name, TW_ATTR_##kind, required, summary},
 #define UNPACK(...) __VA_ARGS__

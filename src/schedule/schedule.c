@@ -1,8 +1,7 @@
 /* schedule.c: the schedule object: steps are appended to the trace, carried out, replayed. */
 #include "schedule/schedule_impl.h"
 
-/* ---- References
- * ---------------------------------------------------------------------------------- */
+/* ---- References ---------------------------------------------------------------------- */
 
 tw_op *tw_schedule_op(const tw_schedule *s, const tw_value *ref)
 {
@@ -34,8 +33,7 @@ static bool do_get_loops(const tw_step *step)
     return true;
 }
 
-/* ---- Carrying out
- * -------------------------------------------------------------------------------- */
+/* ---- Carrying out -------------------------------------------------------------------- */
 
 static bool (*const primitives[TW_SCHED_COUNT])(const tw_step *step) = {
     [TW_SCHED_GET_BLOCK] = do_get_block,
@@ -120,8 +118,7 @@ static bool add_plain_step(tw_schedule *s, tw_sched_kind kind, tw_value *const *
     return add_step(s, kind, refs, n_refs, 0, NULL, 0) != NULL;
 }
 
-/* ---- Schedules
- * ------------------------------------------------------------------------------------- */
+/* ---- Schedules ----------------------------------------------------------------------- */
 
 static void note_block(tw_op *block, void *data)
 {
@@ -179,8 +176,7 @@ tw_schedule *tw_schedule_replay(tw_context *ctx, tw_op *kernel, const tw_op *tra
     return s;
 }
 
-/* ---- Steps
- * ------------------------------------------------------------------------------------------ */
+/* ---- Steps --------------------------------------------------------------------------- */
 
 tw_value *tw_sched_get_block(tw_schedule *s, const char *name)
 {

@@ -33,14 +33,14 @@ tw_schedule *tw_schedule_replay(tw_context *ctx, tw_op *kernel, const tw_op *tra
 /* The operation behind a reference (loop.block or loop.for); NULL when it is gone. */
 tw_op *tw_schedule_op(const tw_schedule *s, const tw_value *ref);
 
-/* ---- Finding blocks and loops ---- */
+/* ---- Finding blocks and loops -------------------------------------------------------- */
 
 /* A block by name; NULL with a diagnostic. */
 tw_value *tw_sched_get_block(tw_schedule *s, const char *name);
 /* All loops around a block, outermost first, at most `max`; their number, or -1 on an error. */
 int tw_sched_get_loops(tw_schedule *s, tw_value *block, tw_value **out, int max);
 
-/* ---- Loops ---- */
+/* ---- Loops --------------------------------------------------------------------------- */
 
 /* Loop i becomes n loops of these extents, outermost first. One factor may be 0: it becomes what is
  * needed. Iterations beyond the extent are masked by the `where` of the blocks inside. */
@@ -55,7 +55,7 @@ bool tw_sched_parallel(tw_schedule *s, tw_value *loop);
 bool tw_sched_vectorize(tw_schedule *s, tw_value *loop);
 bool tw_sched_unroll(tw_schedule *s, tw_value *loop);
 
-/* ---- Places of computation ---- */
+/* ---- Places of computation ----------------------------------------------------------- */
 
 /* Moves a producer to where the loop's body first consumes it, with loops over just the region that
  * one iteration needs. All its consumers must be inside the loop. */
@@ -69,7 +69,7 @@ bool tw_sched_compute_inline(tw_schedule *s, tw_value *block);
 /* Removes an element-wise consumer by computing its elements where its only producer stores. */
 bool tw_sched_reverse_compute_inline(tw_schedule *s, tw_value *block);
 
-/* ---- Buffers ---- */
+/* ---- Buffers ------------------------------------------------------------------------- */
 
 /* Buffers are numbered in the order of the block's first access. A buffer that a block both reads
  * and writes counts as written only. */
@@ -78,7 +78,7 @@ tw_value *tw_sched_cache_write(tw_schedule *s, tw_value *block, unsigned write, 
 /* The buffer must be an allocation of the kernel. */
 bool tw_sched_set_scope(tw_schedule *s, tw_value *block, unsigned write, const char *scope);
 
-/* ---- Reductions ---- */
+/* ---- Reductions ---------------------------------------------------------------------- */
 
 /* The init region becomes a block NAME_init in front of `loop`, which is around the block, outside
  * of which no reduction loop of the block lies. Returns the new block. */
@@ -88,7 +88,7 @@ tw_value *tw_sched_decompose_reduction(tw_schedule *s, tw_value *block, tw_value
  * makes the partial results; the new one, NAME_final, is returned. Reassociates. */
 tw_value *tw_sched_rfactor(tw_schedule *s, tw_value *block, tw_value *loop, int axis);
 
-/* ---- Hints ---- */
+/* ---- Hints --------------------------------------------------------------------------- */
 
 /* Sets an entry of the `annotations` of a loop or block. */
 bool tw_sched_annotate(tw_schedule *s, tw_value *ref, const char *key, tw_attr value);

@@ -15,8 +15,7 @@
 
 #include <cmocka.h>
 
-/* ---- Kernels
- * ------------------------------------------------------------------------------------- */
+/* ---- Kernels ------------------------------------------------------------------------- */
 
 static const char matmul[] =
     "loop.kernel @k(%X: buffer<7x10xf32>, %W: buffer<10x12xf32>, %B: buffer<12xf32>,"
@@ -220,8 +219,7 @@ static const char windows[] =
     "    } } }\n"
     "}\n";
 
-/* ---- Running
- * ---------------------------------------------------------------------------------------- */
+/* ---- Running ------------------------------------------------------------------------- */
 
 static uint64_t seed;
 static unsigned random_below(unsigned n)
@@ -308,8 +306,7 @@ static bool gives(tw_context *ctx, tw_op *kernel, const memory *want)
     return good;
 }
 
-/* ---- Random steps
- * ----------------------------------------------------------------------------------- */
+/* ---- Random steps -------------------------------------------------------------------- */
 
 enum { MAX_REFS = 64 };
 typedef struct state {
