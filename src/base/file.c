@@ -101,9 +101,11 @@ const char *tw_file_map_beneath(const char *dir, const char *name, size_t max_si
         name += len + 1;
     }
     if (at < 0)
-        return errno == ELOOP     ? "is reached through a symbolic link"
-               : errno == ENOTDIR ? "is reached through something that is not a directory"
-                                  : system_error();
+        return errno == ELOOP ? "is reached through a symbolic link"
+               : errno == ENOTDIR
+                   ? "is reached through a symbolic link or something else that is no "
+                     "directory"
+                   : system_error();
     return map_fd(at, max_size, true, out);
 }
 

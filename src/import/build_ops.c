@@ -198,6 +198,8 @@ tw_value *tw_gb_unsqueeze(tw_gb *g, tw_value *x, uint32_t axes)
     if (rank > TW_MAX_RANK)
         return tw_gb_error(g, "a tensor of %u dimensions; at most %d are supported", rank,
                            TW_MAX_RANK);
+    if (axes >> rank)
+        return tw_gb_error(g, "%s has too few dimensions", tw_gb_type_text(g, x->type));
     for (unsigned i = 0; i < rank; i++)
         dims[i] = axes >> i & 1 ? tw_gb_const(g, 1) : x->type->dims[from++];
     return tw_gb_reshape(g, x, rank, dims);

@@ -98,11 +98,13 @@ static inline pb onnx_floats(const char *name, const int64_t *dims, const float 
     return onnx_tensor_raw(name, ONNX_FLOAT, dims, values, n * sizeof *values);
 }
 
-/* A value with a tensor type. A shape as text: "2,n,?" ("" is rank 0, NULL no shape). */
+/* A value with a tensor type. A shape as text: "2,n,?" ("" is rank 0; "*" or NULL is no shape). */
 static inline pb onnx_value(const char *name, int type, const char *shape)
 {
     pb value = {0}, tensor = {0}, kind = {0}, dims = {0};
     pb_int(&tensor, 1, type);
+    if (shape && *shape == '*')
+        shape = NULL;
     while (shape && *shape) {
         char word[64] = {0};
         size_t n = strcspn(shape, ",");

@@ -132,6 +132,15 @@ static tw_expr dimension(tw_onnx *im, const Onnx__ValueInfoProto *input,
     return b ? tw_expr_const(im->ctx, b->size) : tw_expr_sym(im->ctx, symbol_of(d));
 }
 
+static bool check_dimension(tw_onnx *im, const char *name,
+                            const Onnx__TensorShapeProto__Dimension *d)
+{
+    if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE && d->dim_value < -1)
+        return tw_gb_error(&im->g, "input '%s' has the negative size %lld", name,
+                           (long long)d->dim_value);
+    return true;
+}
+
 tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input)
 {
     tw_expr dims[TW_MAX_RANK];
@@ -150,8 +159,11 @@ tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input)
     if (rank > TW_MAX_RANK)
         return tw_gb_error(&im->g, "input '%s' has %zu dimensions; at most %d are supported", name,
                            rank, TW_MAX_RANK);
-    for (unsigned i = 0; i < rank; i++)
+    for (unsigned i = 0; i < rank; i++) {
+        if (t->shape && !check_dimension(im, name, t->shape->dim[i]))
+            return NULL;
         dims[i] = dimension(im, input, t->shape ? t->shape->dim[i] : NULL, given, i);
+    }
     return tw_type_tensor(im->ctx, elem, (unsigned)rank, dims, NULL);
 }
 
