@@ -111,12 +111,14 @@ static bool implicit_result(einsum *e)
     for (unsigned k = e->ellipsis; k-- > 0;)
         e->result.labels[e->result.rank++] = (unsigned char)(52 + k);
     static const char order[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    for (const char *c = order; *c; c++)
-        if (counts[letter(*c)] == 1) {
-            if (e->result.rank == TW_MAX_RANK)
-                return tw_onnx_error(e->n, "a result of more than %d dimensions", TW_MAX_RANK);
-            e->result.labels[e->result.rank++] = (unsigned char)letter(*c);
-        }
+    for (const char *c = order; *c; c++) {
+        int label = letter(*c);
+        if (label < 0 || counts[label] != 1)
+            continue;
+        if (e->result.rank == TW_MAX_RANK)
+            return tw_onnx_error(e->n, "a result of more than %d dimensions", TW_MAX_RANK);
+        e->result.labels[e->result.rank++] = (unsigned char)label;
+    }
     return true;
 }
 
