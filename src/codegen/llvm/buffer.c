@@ -70,7 +70,7 @@ void tw_cg_alloc(tw_cg *cg, tw_op *op)
 {
     tw_type type = op->results[0].type;
     tw_attr offset = tw_op_attr(op, "offset");
-    tw_cg_value out = {.buffer = {&op->results[0], false, true, TW_ABI_ALIGN}};
+    tw_cg_value out = {.buffer = {.root = &op->results[0], .written = true, .align = TW_ABI_ALIGN}};
     int64_t count = 0;
     uint64_t bytes = 0;
     bool known = tw_type_static_count(type, &count) && count <= STACK_BUFFER;
@@ -81,6 +81,7 @@ void tw_cg_alloc(tw_cg *cg, tw_op *op)
     } else if (known && bytes <= STACK_BUFFER && cg->fn->stack_bytes + bytes <= STACK_TOTAL) {
         const char *name = op->results[0].name;
         cg->fn->stack_bytes += bytes;
+        out.buffer.stack = true;
         out.value = tw_cg_alloca(cg, LLVMArrayType2(cg->i8, bytes ? bytes : 1), TW_ABI_ALIGN,
                                  name ? name : "");
     } else {
@@ -101,7 +102,7 @@ void tw_cg_view(tw_cg *cg, tw_op *op)
 /* The entry's constants lie in the model's file; those of a kernel become data of its object. */
 void tw_cg_constant_buffer(tw_cg *cg, tw_op *op)
 {
-    tw_cg_value out = {.buffer = {&op->results[0], false, false, TW_ABI_ALIGN}};
+    tw_cg_value out = {.buffer = {.root = &op->results[0], .align = TW_ABI_ALIGN}};
     int64_t offset = tw_op_int(op, "const_offset", -1);
     if (cg->fn->constants && offset >= 0) {
         out.value = tw_cg_offset(cg, cg->fn->constants, tw_cg_i64(cg, offset));

@@ -48,6 +48,7 @@ typedef struct tw_cg_buffer {
     const tw_value *root; /* views of one buffer have one root; others do not overlap … */
     bool aliased;         /* … unless this says so */
     bool written;
+    bool stack;     /* a slot of the function, which optimization may put into registers */
     unsigned align; /* what its pointer is a multiple of, in bytes */
 } tw_cg_buffer;
 
@@ -170,20 +171,34 @@ tw_cg_lin tw_cg_expr(tw_cg *cg, const tw_op *op, unsigned first, tw_expr e);
 tw_cg_lin tw_cg_count(tw_cg *cg, const tw_op *op, tw_type buffer, unsigned from);
 
 /* Does a set (expressions >= 0) hold? */
-typedef enum tw_cg_mask_kind {
-    TW_MASK_ALL,
-    TW_MASK_NONE,
-    TW_MASK_UNIFORM,
-    TW_MASK_LANES
-} tw_cg_mask_kind;
 typedef struct tw_cg_mask {
-    tw_cg_mask_kind kind;
-    LLVMValueRef value; /* UNIFORM: i1; LANES: <lanes x i1> */
+    bool never;
+    LLVMValueRef uniform; /* i1 for all lanes together, or NULL: holds */
+    LLVMValueRef lanes;   /* <lanes x i1>, or NULL: holds */
 } tw_cg_mask;
 /* `set` NULL: all. */
-tw_cg_mask tw_cg_set(tw_cg *cg, const tw_op *op, unsigned first, tw_attr set, unsigned lanes);
+tw_cg_mask tw_cg_set(tw_cg *cg, const tw_op *op, unsigned first, tw_attr set);
 
-/* ---- memory.c ---------------------------------------------------------------------------------
+/* ---- lanes.c ----------------------------------------------------------------------------------
+ */
+
+typedef struct tw_cg_lanes_set {
+    uint64_t words[TW_CG_MAX_LANES / 64];
+} tw_cg_lanes_set;
+
+tw_cg_lanes_set tw_cg_all_lanes(unsigned lanes);
+bool tw_cg_lanes_within(const tw_cg_lanes_set *inner, const tw_cg_lanes_set *outer);
+/* All lanes in which the set (over operands from `first` on; NULL: no condition) can hold, as far
+ * as constants tell. */
+tw_cg_lanes_set tw_cg_possible_lanes(const tw_op *op, unsigned first, tw_attr set, unsigned lanes);
+/* The lanes of a <n x i1> constant; false when it is none. */
+bool tw_cg_mask_constant(LLVMValueRef mask, tw_cg_lanes_set *out);
+/* n when the set is lanes 0..n-1, n > 0; else 0. */
+unsigned tw_cg_lanes_prefix(const tw_cg_lanes_set *set);
+/* Whether what the vector holds in other lanes is never seen; false when that is not known. */
+bool tw_cg_only_lanes_matter(const tw_value *v, const tw_cg_lanes_set *lanes);
+
+/* ---- access.c, load.c, store.c ---------------------------------------------------------------
  */
 
 void tw_cg_load(tw_cg *cg, tw_op *op);

@@ -101,16 +101,16 @@ static void for_dynamic(tw_cg *cg, tw_op *op)
 
 static void emit_if(tw_cg *cg, tw_op *op)
 {
-    tw_cg_mask mask = tw_cg_set(cg, op, 0, tw_op_attr(op, "where"), 0);
-    if (mask.kind == TW_MASK_LANES)
+    tw_cg_mask mask = tw_cg_set(cg, op, 0, tw_op_attr(op, "where"));
+    if (mask.lanes)
         tw_cg_fail(cg, op, "the condition of loop.if must not depend on vectors");
-    if (mask.kind != TW_MASK_UNIFORM) {
-        tw_cg_region(cg, &op->regions[mask.kind == TW_MASK_NONE]);
+    if (!mask.uniform) {
+        tw_cg_region(cg, &op->regions[mask.never]);
         return;
     }
     LLVMBasicBlockRef then = new_block(cg, "then"), otherwise = new_block(cg, "else"),
                       after = new_block(cg, "after");
-    LLVMBuildCondBr(cg->b, mask.value, then, otherwise);
+    LLVMBuildCondBr(cg->b, mask.uniform, then, otherwise);
     LLVMPositionBuilderAtEnd(cg->b, then);
     tw_cg_region(cg, &op->regions[0]);
     LLVMBuildBr(cg->b, after);

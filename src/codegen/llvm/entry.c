@@ -87,7 +87,9 @@ void tw_cg_entry(tw_cg *cg, tw_op *func)
         unsigned bits = tw_elem_bits(arg->type->elem);
         tw_cg_set_value(
             cg, arg,
-            (tw_cg_value){.value = p, .buffer = {arg, false, is_output, bits < 8 ? 1 : bits / 8}});
+            (tw_cg_value){
+                .value = p,
+                .buffer = {.root = arg, .written = is_output, .align = bits < 8 ? 1 : bits / 8}});
     }
     tw_cg_region(cg, body);
     tw_cg_func_end(cg);

@@ -466,12 +466,23 @@ static LLVMValueRef tail_mask(tw_cg *cg, const tw_cg_lin *a)
     return LLVMBuildICmp(cg->b, a->step > 0 ? LLVMIntSGE : LLVMIntSLE, lane, first, "");
 }
 
+/* A form without variables: a constant mask. */
+static LLVMValueRef constant_mask(tw_cg *cg, const tw_cg_lin *a)
+{
+    LLVMValueRef lanes[TW_CG_MAX_LANES];
+    for (unsigned i = 0; i < a->lanes; i++)
+        lanes[i] = LLVMConstInt(cg->i1, add_wrap(a->constant, mul_wrap(a->step, i)) >= 0, false);
+    return LLVMConstVector(lanes, a->lanes);
+}
+
 static LLVMValueRef not_negative(tw_cg *cg, const tw_cg_lin *a)
 {
     if (tw_cg_lin_uniform(a)) {
         tw_cg_lin base = tw_cg_lin_base(a);
         return LLVMBuildICmp(cg->b, LLVMIntSGE, tw_cg_lin_value(cg, &base), tw_cg_i64(cg, 0), "");
     }
+    if (!a->vector && !a->n)
+        return constant_mask(cg, a);
     if (!a->vector && (a->step == 1 || a->step == -1))
         return tail_mask(cg, a);
     LLVMValueRef v = narrow(cg, tw_cg_lin_value(cg, a), tw_cg_lin_range(cg, a));
@@ -483,25 +494,18 @@ static LLVMValueRef both(tw_cg *cg, LLVMValueRef a, LLVMValueRef b)
     return a && b ? LLVMBuildAnd(cg->b, a, b, "") : a ? a : b;
 }
 
-tw_cg_mask tw_cg_set(tw_cg *cg, const tw_op *op, unsigned first, tw_attr set, unsigned lanes)
+tw_cg_mask tw_cg_set(tw_cg *cg, const tw_op *op, unsigned first, tw_attr set)
 {
-    LLVMValueRef uniform = NULL, varying = NULL;
+    tw_cg_mask mask = {false, NULL, NULL};
     for (size_t i = 0; set && i < set->u.map.n; i++) {
         tw_cg_lin a = tw_cg_expr(cg, op, first, set->u.map.exprs[i]);
         tw_range r = tw_cg_lin_range(cg, &a);
         if (r.lo >= 0)
             continue;
         if (r.hi < 0)
-            return (tw_cg_mask){TW_MASK_NONE, NULL};
-        LLVMValueRef holds = not_negative(cg, &a);
-        if (tw_cg_lin_uniform(&a))
-            uniform = both(cg, uniform, holds);
-        else
-            varying = both(cg, varying, holds);
+            return (tw_cg_mask){.never = true};
+        LLVMValueRef *part = tw_cg_lin_uniform(&a) ? &mask.uniform : &mask.lanes;
+        *part = both(cg, *part, not_negative(cg, &a));
     }
-    if (!varying)
-        return (tw_cg_mask){uniform ? TW_MASK_UNIFORM : TW_MASK_ALL, uniform};
-    if (uniform)
-        varying = both(cg, tw_cg_splat(cg, uniform, lanes), varying);
-    return (tw_cg_mask){TW_MASK_LANES, varying};
+    return mask;
 }

@@ -80,6 +80,7 @@ enum { HOST, ARENA, SYMBOLS, STATUS, LOWER, CAPTURES };
 static void define_inside(tw_cg *cg, const capture *c, LLVMValueRef param)
 {
     tw_cg_value v = c->outside;
+    v.buffer.stack = false;
     if (param)
         v.value = param;
     if (c->outside.lin) {

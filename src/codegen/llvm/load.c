@@ -1,0 +1,221 @@
+/* load.c: loads. A condition that is the same for all lanes costs no branch: the address is then
+ * that of a constant. Nothing outside the lanes that a mask admits is touched. */
+#include "codegen/llvm/access.h"
+
+/* ---- Register and memory form of bool ---- */
+
+LLVMValueRef tw_cg_from_storage(tw_cg *cg, tw_elem elem, LLVMValueRef v)
+{
+    if (elem != TW_BOOL)
+        return v;
+    return LLVMBuildICmp(cg->b, LLVMIntNE, v, LLVMConstNull(LLVMTypeOf(v)), "");
+}
+
+LLVMValueRef tw_cg_to_storage(tw_cg *cg, tw_elem elem, LLVMValueRef v)
+{
+    if (elem != TW_BOOL)
+        return v;
+    return LLVMBuildZExt(cg->b, v, tw_cg_like(cg->i8, LLVMTypeOf(v)), "");
+}
+
+/* ---- Shapes of access ---- */
+
+/* Zeros to load from where a condition forbids the real place. */
+static LLVMValueRef zeros(tw_cg *cg)
+{
+    LLVMValueRef g = LLVMGetNamedGlobal(cg->module, "tw.zeros");
+    if (!g) {
+        LLVMTypeRef type = LLVMArrayType2(cg->i8, TW_CG_MAX_LANES * 8);
+        g = LLVMAddGlobal(cg->module, type, "tw.zeros");
+        LLVMSetInitializer(g, LLVMConstNull(type));
+        LLVMSetGlobalConstant(g, true);
+        LLVMSetLinkage(g, LLVMPrivateLinkage);
+        LLVMSetAlignment(g, 64);
+    }
+    return g;
+}
+
+/* `lanes` neighbours from the form on (0: one element). */
+static LLVMValueRef load_run(tw_cg *cg, const tw_access *a, const tw_cg_lin *index, unsigned lanes,
+                             LLVMValueRef condition)
+{
+    LLVMValueRef at = tw_access_address(cg, a, index);
+    if (condition)
+        at = LLVMBuildSelect(cg->b, condition, at, zeros(cg), "");
+    LLVMValueRef v = LLVMBuildLoad2(cg->b, tw_cg_vector(a->storage, lanes), at, "");
+    LLVMSetAlignment(v, tw_access_align(a, index));
+    return v;
+}
+
+/* Puts the lanes of `piece` into `whole` (NULL: nothing yet) from lane `at` on. */
+static LLVMValueRef join(tw_cg *cg, LLVMValueRef whole, LLVMValueRef piece, unsigned at,
+                         unsigned lanes)
+{
+    unsigned n = tw_cg_llvm_lanes(LLVMTypeOf(piece));
+    LLVMValueRef picks[TW_CG_MAX_LANES];
+    for (unsigned i = 0; i < lanes; i++)
+        picks[i] = LLVMConstInt(cg->i32, i < n ? i : n, false);
+    LLVMValueRef wide = LLVMBuildShuffleVector(cg->b, piece, LLVMGetPoison(LLVMTypeOf(piece)),
+                                               LLVMConstVector(picks, lanes), "");
+    if (!whole)
+        return wide;
+    for (unsigned i = 0; i < lanes; i++)
+        picks[i] = LLVMConstInt(cg->i32, i < at ? i : lanes + i - at, false);
+    return LLVMBuildShuffleVector(cg->b, whole, wide, LLVMConstVector(picks, lanes), "");
+}
+
+/* The first n lanes of a run; others are anything. */
+static LLVMValueRef load_prefix(tw_cg *cg, const tw_access *a, unsigned n, unsigned piece)
+{
+    LLVMValueRef out = NULL;
+    for (unsigned at = 0; at < n; at += piece) {
+        tw_cg_lin index = tw_cg_lin_base(&a->index);
+        index.constant += at;
+        unsigned lanes = n - at < piece ? n - at : piece;
+        out = join(cg, out, load_run(cg, a, &index, lanes, a->mask.uniform), at, a->lanes);
+    }
+    return out;
+}
+
+static LLVMValueRef masked_load(tw_cg *cg, const tw_access *a, LLVMValueRef other)
+{
+    LLVMTypeRef type = LLVMVectorType(a->storage, a->lanes);
+    LLVMValueRef args[] = {tw_access_address(cg, a, &a->index),
+                           LLVMConstInt(cg->i32, tw_access_align(a, &a->index), false),
+                           tw_access_mask(cg, a), other};
+    return tw_cg_intrinsic(cg, "llvm.masked.load", (LLVMTypeRef[]){type, cg->ptr}, 2, args, 4);
+}
+
+static LLVMValueRef gather(tw_cg *cg, const tw_access *a, LLVMValueRef other)
+{
+    LLVMTypeRef type = LLVMVectorType(a->storage, a->lanes);
+    LLVMValueRef at = tw_access_addresses(cg, a);
+    LLVMValueRef args[] = {at, LLVMConstInt(cg->i32, a->bytes, false), tw_access_mask(cg, a),
+                           other};
+    return tw_cg_intrinsic(cg, "llvm.masked.gather", (LLVMTypeRef[]){type, LLVMTypeOf(at)}, 2, args,
+                           4);
+}
+
+/* Lanes `step` elements apart, 2 <= step <= 4: whole vectors that begin at every lanes-th element,
+ * the last one pulled back to end at the last element wanted, so that nothing beyond is read. */
+static LLVMValueRef load_strided(tw_cg *cg, const tw_access *a)
+{
+    int64_t lanes = a->lanes, step = a->index.step, span = (lanes - 1) * step + 1;
+    LLVMValueRef out = NULL;
+    for (int64_t begin = 0, lane = 0; lane < lanes; begin += lanes) {
+        int64_t at = begin + lanes > span ? span - lanes : begin, end = lane;
+        tw_cg_lin index = tw_cg_lin_base(&a->index);
+        index.constant += at;
+        LLVMValueRef run = load_run(cg, a, &index, a->lanes, a->mask.uniform);
+        LLVMValueRef picks[TW_CG_MAX_LANES];
+        while (end < lanes && end * step < at + lanes)
+            end++;
+        for (int64_t i = 0; i < lanes; i++) { /* earlier lanes from `out`, these from `run` */
+            int64_t here = (out ? lanes : 0) + i * step - at;
+            picks[i] = LLVMConstInt(cg->i32, (uint64_t)(i < lane ? i : i < end ? here : 0), false);
+        }
+        LLVMValueRef nothing = LLVMGetPoison(LLVMTypeOf(run));
+        out = LLVMBuildShuffleVector(cg->b, out ? out : run, out ? run : nothing,
+                                     LLVMConstVector(picks, a->lanes), "");
+        lane = end;
+    }
+    return out;
+}
+
+/* One element for all lanes; read when any lane wants it. */
+static LLVMValueRef load_uniform(tw_cg *cg, const tw_access *a)
+{
+    LLVMValueRef condition = a->mask.uniform;
+    if (a->mask.lanes) {
+        LLVMValueRef any = tw_cg_intrinsic1(cg, "llvm.vector.reduce.or", a->mask.lanes);
+        condition = condition ? LLVMBuildAnd(cg->b, condition, any, "") : any;
+    }
+    return tw_cg_splat(cg, load_run(cg, a, &a->index, 0, condition), a->lanes);
+}
+
+/* ---- Choice ---- */
+
+/* A value in storage form, and whether lanes that the mask forbids hold the other value already. */
+typedef struct loaded {
+    LLVMValueRef v;
+    bool settled;
+} loaded;
+
+static loaded load_lanes(tw_cg *cg, const tw_access *a, LLVMValueRef other)
+{
+    unsigned piece, prefix = tw_access_prefix(cg, a, &piece);
+    int64_t step = a->index.vector ? 0 : a->index.step;
+    if (prefix)
+        return (loaded){load_prefix(cg, a, prefix, piece), false};
+    if (step == 1 && !a->mask.lanes)
+        return (loaded){load_run(cg, a, &a->index, a->lanes, a->mask.uniform), false};
+    if (step == 1)
+        return (loaded){masked_load(cg, a, other), true};
+    if (step == -1) {
+        tw_access up = tw_access_reversed(cg, a);
+        loaded l = load_lanes(cg, &up, tw_access_reverse(cg, other));
+        return (loaded){tw_access_reverse(cg, l.v), l.settled};
+    }
+    if (step >= 2 && step <= 4 && !a->mask.lanes)
+        return (loaded){load_strided(cg, a), false};
+    return (loaded){gather(cg, a, other), true};
+}
+
+/* Two 4-bit elements lie in a byte, the even one low. */
+static LLVMValueRef load_nibbles(tw_cg *cg, const tw_access *a)
+{
+    tw_access bytes = *a;
+    bytes.bytes = 1;
+    bytes.index = tw_cg_lin_divide(cg, &a->index, 2, false);
+    bytes.index.lanes = a->lanes;
+    LLVMTypeRef type = tw_cg_vector(cg->i8, a->lanes);
+    LLVMValueRef v = tw_cg_lin_uniform(&bytes.index)
+                         ? load_uniform(cg, &bytes)
+                         : load_lanes(cg, &bytes, LLVMConstNull(type)).v;
+    tw_cg_lin half = tw_cg_lin_divide(cg, &a->index, 2, true);
+    half.lanes = a->lanes;
+    LLVMValueRef odd =
+        LLVMBuildTrunc(cg->b, tw_cg_lin_value(cg, &half), tw_cg_like(cg->i1, type), "");
+    LLVMValueRef four = tw_cg_int(type, 4);
+    LLVMValueRef high = LLVMBuildSelect(cg->b, odd, v, LLVMBuildShl(cg->b, v, four, ""), "");
+    return a->elem == TW_I4 ? LLVMBuildAShr(cg->b, high, four, "")
+                            : LLVMBuildLShr(cg->b, high, four, "");
+}
+
+static loaded load(tw_cg *cg, const tw_access *a, LLVMValueRef other)
+{
+    if (!a->bytes)
+        return (loaded){load_nibbles(cg, a), false};
+    if (tw_cg_lin_uniform(&a->index))
+        return (loaded){load_uniform(cg, a), false};
+    return load_lanes(cg, a, other);
+}
+
+/* Nobody sees the lanes that the mask of lanes, a constant, forbids. */
+static bool lanes_are_free(const tw_access *a)
+{
+    tw_cg_lanes_set lanes;
+    return tw_cg_mask_constant(a->mask.lanes, &lanes) &&
+           tw_cg_only_lanes_matter(&a->op->results[0], &lanes);
+}
+
+void tw_cg_load(tw_cg *cg, tw_op *op)
+{
+    tw_access a = tw_access_of(cg, op, op->results[0].type);
+    LLVMValueRef other = NULL;
+    if (a.parts.other)
+        other = tw_cg_splat(cg, tw_cg_use(cg, op, op->n_operands - 1), a.lanes);
+    if (a.mask.never) {
+        tw_cg_define(cg, op, other);
+        return;
+    }
+    LLVMValueRef stored = other ? tw_cg_to_storage(cg, a.elem, other)
+                                : LLVMGetPoison(tw_cg_vector(a.storage, a.lanes));
+    loaded l = load(cg, &a, stored);
+    LLVMValueRef v = tw_cg_from_storage(cg, a.elem, l.v);
+    if (!l.settled && a.mask.lanes && !lanes_are_free(&a))
+        v = LLVMBuildSelect(cg->b, a.mask.lanes, v, other, "");
+    if (!l.settled && a.mask.uniform)
+        v = LLVMBuildSelect(cg->b, a.mask.uniform, v, other, "");
+    tw_cg_define(cg, op, v);
+}
