@@ -38,6 +38,13 @@ static tw_op *copy_block(const tw_step *step, tw_builder place, tw_value *from, 
         iters[i] = (tw_loop_iter){axis, false, from->type->dims[i], tw_expr_const(ctx, 0)};
         dims[i] = tw_expr_dim(ctx, i);
         sides[i] = box->sides[i];
+        /* A part at a fixed place: the variable counts its elements, so that it covers its extent.
+         */
+        if (sides[i].known && tw_expr_is_const(sides[i].lo) && tw_expr_is_const(sides[i].width)) {
+            iters[i].extent = tw_expr_addc(ctx, sides[i].width, 1);
+            dims[i] = tw_expr_add(ctx, dims[i], sides[i].lo);
+            sides[i].known = false;
+        }
     }
     tw_op *block = tw_loop_block(&place, name, iters, rank, NULL, 0);
     tw_builder b = tw_builder_at_end(ctx, &block->regions[1], place.loc);

@@ -219,6 +219,46 @@ static const char windows[] =
     "    } } }\n"
     "}\n";
 
+/* Two results of one reduction (a maximum and where it is), a block with two outputs, a view. */
+static const char results[] =
+    "loop.kernel @k(%X: buffer<4x9xf32>, %Y: buffer<4xi64>, %Z: buffer<4x9xf32>,"
+    "               %V: buffer<36xf32>) attributes {outputs = 3} {\n"
+    "  %M = loop.alloc : buffer<4xf32>\n"
+    "  %A = loop.alloc : buffer<4x9xf32>\n"
+    "  %F = loop.view %A : buffer<36xf32>\n"
+    "  loop.for %i = 0 to 4 { loop.for %k = 0 to 9 {\n"
+    "    loop.block \"argmax\" (%vi: spatial 4 = %i, %vk: reduce 9 = %k)"
+    "        attributes {order = \"sequential\"} {\n"
+    "      init {\n"
+    "        %z = loop.const {value = -inf} : f32\n loop.store %z, %M[%vi]\n"
+    "        %n = loop.const {value = 0} : i64\n loop.store %n, %Y[%vi]\n"
+    "      }\n"
+    "      %x = loop.load %X[%vi, %vk] : f32\n"
+    "      %m = loop.load %M[%vi] : f32\n"
+    "      %o = loop.load %Y[%vi] : i64\n"
+    "      %c = loop.cmp %x, %m {pred = \"gt\"} : bool\n"
+    "      %p = loop.cast %vk : i64\n"
+    "      %q = loop.select %c, %p, %o : i64\n"
+    "      %r = loop.select %c, %x, %m : f32\n"
+    "      loop.store %r, %M[%vi]\n"
+    "      loop.store %q, %Y[%vi]\n"
+    "    } } }\n"
+    "  loop.for %i = 0 to 4 { loop.for %j = 0 to 9 {\n"
+    "    loop.block \"both\" (%vi: spatial 4 = %i, %vj: spatial 9 = %j) {\n"
+    "      %x = loop.load %X[%vi, %vj] : f32\n"
+    "      %m = loop.load %M[%vi] : f32\n"
+    "      %s = loop.sub %x, %m : f32\n"
+    "      %a = loop.add %x, %m : f32\n"
+    "      loop.store %s, %Z[%vi, %vj]\n"
+    "      loop.store %a, %A[%vi, %vj]\n"
+    "    } } }\n"
+    "  loop.for %j = 0 to 36 {\n"
+    "    loop.block \"flat\" (%vj: spatial 36 = %j) {\n"
+    "      %x = loop.load %F[%vj] : f32\n"
+    "      loop.store %x, %V[%vj]\n"
+    "    } }\n"
+    "}\n";
+
 /* ---- Running ------------------------------------------------------------------------- */
 
 static uint64_t seed;
@@ -563,7 +603,7 @@ static void random_sequence(const char *source, unsigned long long number)
     tw_context_destroy(ctx);
 }
 
-static const char *const sources[] = {matmul, chain, convolution, rows, scan, windows};
+static const char *const sources[] = {matmul, chain, convolution, rows, scan, windows, results};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 static void random_sequences_keep_the_meaning(void **state)
