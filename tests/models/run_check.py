@@ -29,22 +29,22 @@ def check_model(tw, report, model, data, work):
         report.case(f"{name} check -O {level}", lambda level=level: last_line(
             tw("check", model, "--data", data, "--rtol", "1e-3", "--atol", "1e-4", "-O", level)))
 
+    # A compiled file is for given shapes.
+    shapes = [arg for k, v in load(inputs).items()
+              for arg in ("--shape", f"{k}={'x'.join(map(str, v.shape))}")]
+    compiled = [work / "o0.tw", work / "o3.tw", work / "o3again.tw"]
+
     def levels():
-        shapes = [arg for k, v in load(inputs).items()
-                  for arg in ("--shape", f"{k}={'x'.join(map(str, v.shape))}")]
         outputs = []
-        for level in (0, 3):
-            compiled, out = work / f"o{level}.twm", work / f"o{level}.npz"
-            tw("compile", model, "-o", compiled, "-O", level, *shapes)
-            tw("run", compiled, "--inputs", inputs, "--outputs", out)
-            outputs.append(load(out))
+        for level, path in zip((0, 3), compiled):
+            tw("compile", model, "-o", path, "-O", level, *shapes)
+            tw("run", path, "--inputs", inputs, "--outputs", work / "out.npz")
+            outputs.append(load(work / "out.npz"))
         return compare(outputs[1], outputs[0], LIMIT)
 
     def same_bytes():
-        paths = [work / "a.twm", work / "b.twm"]
-        for path in paths:
-            tw("compile", model, "-o", path)
-        if paths[0].read_bytes() != paths[1].read_bytes():
+        tw("compile", model, "-o", compiled[2], "-O", 3, *shapes)
+        if compiled[1].read_bytes() != compiled[2].read_bytes():
             raise AssertionError("two compilations differ")
 
     report.case(f"{name} -O 0 and -O 3 agree", levels)

@@ -36,7 +36,7 @@ def check_network(tw, report, name, work):
     expected = reference(model, inputs)
 
     def run(level):
-        compiled, out = work / f"{name}.o{level}.twm", work / f"{name}.o{level}.npz"
+        compiled, out = work / f"{name}.o{level}.tw", work / f"{name}.o{level}.npz"
         tw("compile", model, "-o", compiled, "-O", level)
         tw("run", compiled, "--inputs", inputs, "--outputs", out)
         compiled.unlink()
