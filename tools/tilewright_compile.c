@@ -11,7 +11,7 @@ typedef struct compile_verb {
 } compile_verb;
 
 static const struct argp_option options[] = {
-    {"output", 'o', "FILE", 0, "Where the result goes (required)", 0},
+    {"output", 'o', "FILE", 0, "Where the result goes (required); - is the standard output", 0},
     {"emit", OPT_EMIT, "model|object|asm|llvm|loop|graph", 0,
      "What is written (default model): a compiled model; an object file to link into a program; "
      "or the code at an inner stage, as text",
@@ -30,7 +30,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         state->child_inputs[0] = &v->compile;
         break;
     case 'o':
-        v->output = arg;
+        v->output = strcmp(arg, "-") ? arg : "/dev/stdout";
         break;
     case OPT_HEADER:
         v->compile.options.header = arg;

@@ -5,16 +5,16 @@
 #include "driver/compilation.h"
 
 #include "base/arena.h"
+#include "base/io.h"
 #include "codegen/llvm/target.h"
 #include "dialect/core/core.h"
 #include "dialect/loop/loop.h"
 #include "driver/pipeline.h"
 #include "import/onnx/onnx.h"
+#include "link/link_impl.h"
 #include "schedule/rules/rules.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -117,23 +117,27 @@ bool tw_compile_module(tw_compilation *c)
 
 /* ---- Output ---- */
 
-/* Writes text to a new file that takes the place of `path` when complete. */
+typedef struct text_parts {
+    const char *path;
+    const char *const *parts;
+    const size_t *sizes;
+    size_t n;
+} text_parts;
+
+static bool write_parts(tw_context *ctx, void *data, int fd)
+{
+    const text_parts *text = data;
+    for (size_t i = 0; i < text->n; i++)
+        if (!tw_write_all(fd, text->parts[i], text->sizes[i]))
+            return tw_error(ctx, NULL, "%s: %s", text->path, strerror(errno));
+    return true;
+}
+
 static bool write_text(tw_context *ctx, const char *path, const char *const *parts,
                        const size_t *sizes, size_t n)
 {
-    const char *temporary = tw_arena_printf(tw_context_arena(ctx), "%s.tmp%d", path, (int)getpid());
-    FILE *file = fopen(temporary, "wb");
-    if (!file)
-        return tw_error(ctx, NULL, "%s: %s", path, strerror(errno));
-    bool fine = true;
-    for (size_t i = 0; i < n; i++)
-        fine = fwrite(parts[i], 1, sizes[i], file) == sizes[i] && fine;
-    fine = fclose(file) == 0 && fine && rename(temporary, path) == 0;
-    if (!fine) {
-        tw_error(ctx, NULL, "%s: %s", path, strerror(errno));
-        unlink(temporary);
-    }
-    return fine;
+    text_parts text = {path, parts, sizes, n};
+    return tw_artifact_replace_file(ctx, path, 0666, write_parts, &text);
 }
 
 static bool write_ir(tw_compilation *c, tw_op *module, const char *path)
