@@ -54,7 +54,7 @@ static void check(const setup *s)
 /* @main that passes its arguments on to @k. */
 #define MAIN(types, args, outputs)                                                                 \
     "func @main(" types ") attributes {outputs = " outputs "} {\n  call @k(" args ")\n  "          \
-                                                                                  "return\n}\n"
+    "return\n}\n"
 
 static void scalars(void **state)
 {
@@ -220,6 +220,60 @@ static void masks(void **state)
         .elements = {13, 240}});
 }
 
+/* Constant masks: first lanes of a run, others; on the stack and outside; seen and unseen lanes. */
+static void short_vectors(void **state)
+{
+    (void)state;
+    check(&(setup){
+        .text = "loop.kernel @k(%X: buffer<4x40xf32>, %Y: buffer<8x40xf32>) attributes"
+                " {outputs = 1} {\n"
+                "  %c0 = loop.const {value = 0} : index\n"
+                "  %r = loop.ramp %c0 : vec<16xindex>\n"
+                "  %q = loop.ramp %c0 : vec<16xindex>\n"
+                "  %v = loop.const {value = -2.0} : vec<16xf32>\n"
+                "  %one = loop.const {value = 1.0} : f32\n"
+                "  %T = loop.alloc : buffer<3x15xf32, \"local\">\n"
+                "  loop.for %i = 0 to 8 {\n"
+                "    loop.for %j = 0 to 40 {\n"
+                "      loop.store %one, %Y[%i, %j]\n"
+                "    }\n"
+                "  }\n"
+                "  %a = loop.load %X[0, %r] where (7 - %r) else %v : vec<16xf32>\n"
+                "  loop.store %a, %Y[0, %r]\n" /* all lanes are seen */
+                "  loop.store %v, %T[0, %r] where (14 - %r)\n"
+                "  loop.store %v, %T[1, %r] where (14 - %q)\n"
+                "  loop.for %k = 0 to 4 {\n"
+                "    %b = loop.load %X[%k, %r] where (14 - %r) else %v : vec<16xf32>\n"
+                "    %t = loop.load %T[0, %q] where (14 - %q) else %v : vec<16xf32>\n"
+                "    %x = loop.load %X[%k, 39] where (14 - %r) else %v : vec<16xf32>\n"
+                "    %m = loop.mul %b, %x : vec<16xf32>\n"
+                "    %s = loop.add %m, %t : vec<16xf32>\n"
+                "    loop.store %s, %T[0, %r] where (14 - %r)\n"
+                "    %u = loop.load %T[1, %q] where (14 - %q) else %v : vec<16xf32>\n"
+                "    %w = loop.add %u, %b : vec<16xf32>\n"
+                "    loop.store %w, %T[1, %r] where (14 - %r)\n"
+                "    %z = loop.reduce_lanes %w {op = \"max\"} : f32\n" /* sees them all */
+                "    loop.store %z, %Y[7, %k]\n"
+                "  }\n"
+                "  %d = loop.load %T[0, %r] where (14 - %r) else %v : vec<16xf32>\n"
+                "  loop.store %d, %Y[1, %r + 3] where (11 - %r)\n" /* 12 of the 15 */
+                "  loop.store %d, %Y[2, %r] where (14 - %r)\n"
+                "  loop.store %d, %Y[3, %r + 1]\n"
+                "  %e = loop.load %T[1, %r] where (%r - 3, 9 - %r) else %v : vec<16xf32>\n"
+                "  loop.store %e, %Y[4, %r] where (%r - 3, 9 - %r)\n"
+                "  loop.store %e, %Y[5, %r * 2] where (3 - %r)\n"
+                "  %g = loop.load %X[2, 20 - %r] where (7 - %r) else %v : vec<16xf32>\n"
+                "  loop.store %g, %Y[6, 30 - %r] where (8 - %r)\n"
+                "  loop.for %i = 0 to 2 {\n"
+                "    %h = loop.load %X[%i, %r + 36] where (3 - %r, %i - 1) else %v : vec<16xf32>\n"
+                "    loop.store %h, %Y[7, %r + 10 + %i * 8] where (3 - %r)\n"
+                "  }\n"
+                "}\n" MAIN("%x: buffer<4x40xf32>, %y: buffer<8x40xf32>", "%x, %y", "1"),
+        .n = 2,
+        .outputs = 1,
+        .elements = {160, 320}});
+}
+
 /* Buffers on the stack, from the host, in the arena; views; constants; conditions. */
 static void buffers(void **state)
 {
@@ -343,13 +397,10 @@ static void reductions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalars),
-        cmocka_unit_test(corners),
-        cmocka_unit_test(divisions),
-        cmocka_unit_test(vector_accesses),
-        cmocka_unit_test(masks),
-        cmocka_unit_test(buffers),
-        cmocka_unit_test(computed_indices),
+        cmocka_unit_test(scalars),    cmocka_unit_test(corners),
+        cmocka_unit_test(divisions),  cmocka_unit_test(vector_accesses),
+        cmocka_unit_test(masks),      cmocka_unit_test(short_vectors),
+        cmocka_unit_test(buffers),    cmocka_unit_test(computed_indices),
         cmocka_unit_test(reductions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,6 +86,16 @@ static void parallel_loops(void **state)
 
 /* ---- Errors while running ---- */
 
+/* Sanitizers, when they are there, are to return NULL as malloc does. */
+#define SANITIZER_OPTIONS(name)                                                                    \
+    __attribute__((visibility("default"))) const char *name(void);                                 \
+    const char *name(void)                                                                         \
+    {                                                                                              \
+        return "allocator_may_return_null=1";                                                      \
+    }
+SANITIZER_OPTIONS(__asan_default_options)
+SANITIZER_OPTIONS(__tsan_default_options)
+
 static void no_memory(const char *loop)
 {
     tw_context *ctx = new_context();
