@@ -186,6 +186,10 @@ static bool make_plan(const tw_step *step, plan *p)
     if (axis < 0 || axis > rank || rank == TW_MAX_RANK)
         return tw_step_refuse(step, "axis must be in -%u to %u", rank + 1, rank);
     p->axis = (unsigned)axis;
+    tw_axis_map map;
+    if (!tw_axes_of_iters(b, p->store, &map))
+        return tw_step_refuse(step, "an axis of %%%s is no variable of block \"%s\"",
+                              tw_buffer_name(p->store->buffer), b->name);
     return tw_box_is_full(step->ctx, b, p->store, p->first) ||
            tw_step_refuse(step,
                           "what block \"%s\" writes below loop %%%s is not known to be a full "

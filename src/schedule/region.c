@@ -79,6 +79,25 @@ bool tw_box_is_full(tw_context *ctx, const tw_block_info *block, const tw_block_
     return instances == volume && volume->kind != TW_EXPR_INVALID;
 }
 
+/* Whether the hull of e is no wider than its values: e is a sum in which each inner loop's variable
+ * stands alone, and the loops' extents do not vary. */
+static bool hull_is_exact(tw_context *ctx, tw_expr e, const tw_nest *nest, unsigned inner)
+{
+    tw_sum s;
+    tw_sum_init(&s);
+    tw_sum_add(&s, e, 1);
+    for (size_t i = 0; i < s.n; i++)
+        for (unsigned d = inner; d < nest->n; d++) {
+            if (!tw_expr_uses_dim(s.terms[i].key, d))
+                continue;
+            if (s.terms[i].key->kind != TW_EXPR_DIM || !nest->known[d] ||
+                tw_expr_dim_count(tw_expr_sub(ctx, nest->hi[d], nest->lo[d])) > 0 ||
+                tw_expr_dim_count(nest->lo[d]) > 0)
+                return false;
+        }
+    return !s.invalid;
+}
+
 bool tw_side_within(tw_context *ctx, const tw_block_info *witness, tw_interval side, tw_expr extent,
                     unsigned inner)
 {
@@ -86,7 +105,8 @@ bool tw_side_within(tw_context *ctx, const tw_block_info *witness, tw_interval s
         return false;
     for (unsigned i = 0; i < witness->n_iters; i++) {
         tw_interval w = tw_hull(ctx, witness->bindings[i], &witness->nest, inner);
-        if (w.known && w.lo == side.lo && w.width == side.width && witness->extents[i] == extent)
+        if (w.known && w.lo == side.lo && w.width == side.width && witness->extents[i] == extent &&
+            hull_is_exact(ctx, witness->bindings[i], &witness->nest, inner))
             return true;
     }
     return false;
