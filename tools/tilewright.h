@@ -57,10 +57,9 @@ void tw_report_timing(const tw_compile_args *args);
 /* Sets defaults, loads plugins. False after diagnostics. */
 bool tw_prepare(tw_compile_args *args);
 
-/* The arrays given on the command line, by input name. `strip` is a prefix ("in/") that names in the
- * .npz have; others are left out. False after diagnostics. */
-bool tw_read_inputs(tw_context *ctx, const tw_input_args *args, const char *strip,
-                    tw_arrays *out);
+/* The arrays given on the command line, by input name. `strip` is a prefix ("in/") that names in
+ * the .npz have; others are left out. False after diagnostics. */
+bool tw_read_inputs(tw_context *ctx, const tw_input_args *args, const char *strip, tw_arrays *out);
 
 /* Whether the file is an ELF file, as compiled models are. */
 bool tw_is_compiled(const char *path);

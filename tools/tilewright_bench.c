@@ -22,7 +22,8 @@ typedef struct bench_verb {
 static const struct argp_option options[] = {
     {"seconds", OPT_SECONDS, "S", 0, "How long to measure (default 3)", 0},
     {"profile", OPT_PROFILE, 0, 0,
-     "Time of each kernel, its rates, and their fractions of what one thread of this machine can do",
+     "Time of each kernel, its rates, and their fractions of what one thread of this machine can "
+     "do",
      0},
     {"json", OPT_JSON, 0, 0, "Print JSON", 0},
     {0},
@@ -160,10 +161,10 @@ static void print_profile(bench_verb *v, const tw_model *model, const tw_session
         const kernel_row *r = &rows[i];
         double s = r->seconds > 0 ? r->seconds : 1e-12;
         printf("%10.4f %5.1f%% %9.2f %8.2f %6.1f%%  %s (%s) x%g\n", r->seconds * 1e3,
-               100 * r->seconds / (total > 0 ? total : 1), r->calls * (double)r->info->flops / s * 1e-9,
-               r->calls * (double)r->info->bytes / s * 1e-9,
-               100 * floor_seconds(r, threads) / s, r->info->name,
-               r->info->operators ? r->info->operators : "", r->calls);
+               100 * r->seconds / (total > 0 ? total : 1),
+               r->calls * (double)r->info->flops / s * 1e-9,
+               r->calls * (double)r->info->bytes / s * 1e-9, 100 * floor_seconds(r, threads) / s,
+               r->info->name, r->info->operators ? r->info->operators : "", r->calls);
     }
 }
 
@@ -216,9 +217,8 @@ static bool bench(bench_verb *v)
         TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, tw_model_get_info(model)->inputs);
     unsigned threads = v->input.threads ? v->input.threads : tw_default_threads();
     tw_session_options options = {.threads = threads, .profile = v->profile};
-    tw_session *session = tw_bind_inputs(ctx, model, &given, bound)
-                              ? tw_open_session(model, &options, bound)
-                              : NULL;
+    tw_session *session =
+        tw_bind_inputs(ctx, model, &given, bound) ? tw_open_session(model, &options, bound) : NULL;
     samples s = {0};
     bool fine = session && measure(v, session, &s);
     if (fine && v->json) {

@@ -139,8 +139,8 @@ static bool compare_all(const check_verb *v, const tw_model *model, const tw_ses
         fine = same && compare(v, want, tw_session_output(session, i, NULL)) && fine;
     }
     if (!compared)
-        return tw_error(v->compile.ctx, NULL, "%s has a reference (out/NAME) for none of the outputs",
-                        v->data);
+        return tw_error(v->compile.ctx, NULL,
+                        "%s has a reference (out/NAME) for none of the outputs", v->data);
     return fine;
 }
 

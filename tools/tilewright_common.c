@@ -148,14 +148,12 @@ static bool fits(tw_context *ctx, const tw_tensor_info *info, const tw_array *a)
     bool same = a->elem == info->elem && a->rank == info->rank;
     for (unsigned i = 0; same && i < a->rank; i++)
         same = info->dims[i] < 0 || info->dims[i] == a->dims[i];
-    return same ||
-           tw_error(ctx, NULL, "input '%s' is given as %s %s, but the model takes %s %s",
-                    info->name, tw_elem_name(a->elem), shape_text(ctx, a->rank, a->dims),
-                    tw_elem_name(info->elem), shape_text(ctx, info->rank, info->dims));
+    return same || tw_error(ctx, NULL, "input '%s' is given as %s %s, but the model takes %s %s",
+                            info->name, tw_elem_name(a->elem), shape_text(ctx, a->rank, a->dims),
+                            tw_elem_name(info->elem), shape_text(ctx, info->rank, info->dims));
 }
 
-bool tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given,
-                    tw_array *bound)
+bool tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given, tw_array *bound)
 {
     size_t n = tw_model_get_info(model)->inputs;
     for (size_t i = 0; i < n; i++) {
@@ -245,8 +243,7 @@ static bool fix_shapes(tw_compile_args *args, const char *path, const tw_arrays 
     return true;
 }
 
-bool tw_load_any(tw_compile_args *args, const char *path, const tw_arrays *inputs,
-                 tw_model **model)
+bool tw_load_any(tw_compile_args *args, const char *path, const tw_arrays *inputs, tw_model **model)
 {
     if (tw_is_compiled(path)) {
         if (tw_model_load(path, NULL, model) == TW_STATUS_OK)
@@ -255,8 +252,7 @@ bool tw_load_any(tw_compile_args *args, const char *path, const tw_arrays *input
         return false;
     }
     int fd;
-    if (!fix_shapes(args, path, inputs) ||
-        !tw_compile_to_fd(args->ctx, path, &args->options, &fd))
+    if (!fix_shapes(args, path, inputs) || !tw_compile_to_fd(args->ctx, path, &args->options, &fd))
         return false;
     tw_status status = tw_model_load_fd(fd, path, NULL, model);
     close(fd);

@@ -61,13 +61,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {{&tw_compile_argp, 0, 0, 0}, {0}};
-static const struct argp argp = {options,
-                                 parse,
-                                 "MODEL -o FILE",
-                                 "Compile a model (ONNX) to native code.",
-                                 children,
-                                 0,
-                                 0};
+static const struct argp argp = {
+    options, parse, "MODEL -o FILE", "Compile a model (ONNX) to native code.", children, 0, 0};
 
 int tw_verb_compile(int argc, char **argv)
 {

@@ -17,22 +17,22 @@ static double seconds_now(void)
 enum { CHAINS = 12, ROUNDS = 200000 }; /* enough chains to hide the latency of 4 x 2 units */
 
 /* One function per width: CHAINS accumulators stay in registers. */
-#define DEFINE_FLOPS(name, target_text, bytes)                                               \
-    typedef float vec_##name __attribute__((vector_size(bytes)));                            \
-    __attribute__((target(target_text), noinline)) static float flops_##name(void)           \
-    {                                                                                         \
-        vec_##name acc[CHAINS] = {0}, x = {0}, y = {0};                                       \
-        for (int i = 0; i < CHAINS; i++) /* different, lest the compiler join them */         \
-            acc[i] += (float)i;                                                               \
-        x += 0.5f;                                                                            \
-        y += 1.0f;                                                                            \
-        for (int r = 0; r < ROUNDS; r++) {                                                    \
-            _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) acc[i] = acc[i] * x + y; \
-        }                                                                                     \
-        vec_##name sum = {0};                                                                 \
-        for (int i = 0; i < CHAINS; i++)                                                      \
-            sum += acc[i];                                                                    \
-        return sum[0];                                                                        \
+#define DEFINE_FLOPS(name, target_text, bytes)                                                     \
+    typedef float vec_##name __attribute__((vector_size(bytes)));                                  \
+    __attribute__((target(target_text), noinline)) static float flops_##name(void)                 \
+    {                                                                                              \
+        vec_##name acc[CHAINS] = {0}, x = {0}, y = {0};                                            \
+        for (int i = 0; i < CHAINS; i++) /* different, lest the compiler join them */              \
+            acc[i] += (float)i;                                                                    \
+        x += 0.5f;                                                                                 \
+        y += 1.0f;                                                                                 \
+        for (int r = 0; r < ROUNDS; r++) {                                                         \
+            _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) acc[i] = acc[i] * x + y;     \
+        }                                                                                          \
+        vec_##name sum = {0};                                                                      \
+        for (int i = 0; i < CHAINS; i++)                                                           \
+            sum += acc[i];                                                                         \
+        return sum[0];                                                                             \
     }
 
 #if defined(__x86_64__)

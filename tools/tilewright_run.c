@@ -75,8 +75,8 @@ static void print_output(const tw_tensor_info *info, const int64_t *dims, const 
         else if (info->elem == TW_I32)
             printf(" %d", *(const int32_t *)(const void *)at);
         else if (width == 1)
-            printf(" %d", info->elem == TW_I8 ? *(const signed char *)at
-                                              : *(const unsigned char *)at);
+            printf(" %d",
+                   info->elem == TW_I8 ? *(const signed char *)at : *(const unsigned char *)at);
     }
     puts(n > 6 ? " ..." : "");
 }

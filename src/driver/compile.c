@@ -22,8 +22,7 @@
 
 static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options *o)
 {
-    tw_import_shape *shapes =
-        TW_NEW_ARRAY(tw_context_arena(ctx), tw_import_shape, o->n_shapes);
+    tw_import_shape *shapes = TW_NEW_ARRAY(tw_context_arena(ctx), tw_import_shape, o->n_shapes);
     for (size_t i = 0; i < o->n_shapes; i++)
         shapes[i] = (tw_import_shape){o->shapes[i].input, o->shapes[i].rank, o->shapes[i].dims};
     tw_import_options options = {.shapes = shapes,
@@ -44,8 +43,7 @@ static bool find_targets(tw_compilation *c)
         tw_variant *v = &c->variants[i];
         if (!tw_target_resolve(c->ctx, o->n_cpus ? o->cpus[i] : "host", &v->target))
             return false;
-        v->suffix = c->n_variants == 1 ? ""
-                                       : tw_arena_printf(tw_context_arena(c->ctx), ".%zu", i);
+        v->suffix = c->n_variants == 1 ? "" : tw_arena_printf(tw_context_arena(c->ctx), ".%zu", i);
         if (v->target.arch != c->variants[0].target.arch)
             return tw_error(c->ctx, NULL, "'%s' and '%s' do not go into one file",
                             c->variants[0].target.name, v->target.name);
@@ -86,8 +84,8 @@ static bool compile_loops(tw_compilation *c)
     for (size_t i = 0; i < c->n_variants; i++) {
         tw_variant *v = &c->variants[i];
         tw_rule_options rule_options = {&v->target, c->options->precise};
-        v->module = i + 1 < c->n_variants ? tw_op_clone(tw_cloner_create(c->ctx), c->graph)
-                                          : c->graph;
+        v->module =
+            i + 1 < c->n_variants ? tw_op_clone(tw_cloner_create(c->ctx), c->graph) : c->graph;
         if (!run_passes(c, v->module, tw_loop_pipeline(c->options->opt_level), &rule_options))
             return false;
     }

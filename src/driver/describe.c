@@ -29,9 +29,8 @@ static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, 
             dims[d] = tw_type_dim(types[i], d);
         tensors[i] = (tw_abi_tensor){.elem = types[i]->elem, .rank = types[i]->rank};
         tensors[i].dims = types[i]->rank ? dims : NULL;
-        tensors[i].name = names && i < names->u.array.n
-                              ? names->u.array.items[i]->u.string.text
-                              : tw_arena_printf(arena, "%u", i);
+        tensors[i].name = names && i < names->u.array.n ? names->u.array.items[i]->u.string.text
+                                                        : tw_arena_printf(arena, "%u", i);
     }
     return tensors;
 }

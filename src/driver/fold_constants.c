@@ -26,7 +26,7 @@ typedef struct folder {
     tw_context *ctx;
     tw_arena *arena;
     tw_op *func;
-    tw_map foldable; /* operation -> itself */
+    tw_map foldable;            /* operation -> itself */
     TW_VEC(tw_op *) ops;        /* foldable operations, in order */
     TW_VEC(tw_value *) inputs;  /* constants that they use */
     TW_VEC(tw_value *) results; /* that something else uses */
@@ -36,7 +36,8 @@ typedef struct folder {
 static bool byte_size(tw_type type, int64_t *out)
 {
     return type->kind == TW_TYPE_TENSOR && tw_type_static_count(type, out) &&
-           !__builtin_mul_overflow(*out, tw_elem_bits(type->elem), out) && (*out = (*out + 7) / 8, 1);
+           !__builtin_mul_overflow(*out, tw_elem_bits(type->elem), out) &&
+           (*out = (*out + 7) / 8, 1);
 }
 
 static bool is_constant(const tw_value *value)
@@ -110,10 +111,9 @@ static tw_op *make_module(folder *f)
 {
     tw_op *module = tw_core_module(f->ctx, "constants", f->func->loc);
     tw_builder b = tw_builder_at_end(f->ctx, tw_core_body(module), f->func->loc);
-    tw_type type = tw_type_func(f->ctx, types_of(f, f->inputs.data, f->inputs.len),
-                                (unsigned)f->inputs.len,
-                                types_of(f, f->results.data, f->results.len),
-                                (unsigned)f->results.len);
+    tw_type type =
+        tw_type_func(f->ctx, types_of(f, f->inputs.data, f->inputs.len), (unsigned)f->inputs.len,
+                     types_of(f, f->results.data, f->results.len), (unsigned)f->results.len);
     tw_op *func = tw_core_func(&b, "main", type, NULL);
     tw_cloner *cloner = tw_cloner_create(f->ctx);
     for (size_t i = 0; i < f->inputs.len; i++)
@@ -139,8 +139,8 @@ static bool evaluate(folder *f, tw_op *module, const tw_compile_options *options
     for (size_t i = 0; i < f->results.len; i++) {
         int64_t size = 0;
         byte_size(f->results.data[i]->type, &size);
-        buffers[f->inputs.len + i] = (tw_interp_buffer){
-            tw_context_alloc(f->ctx, (size_t)size), (size_t)size};
+        buffers[f->inputs.len + i] =
+            (tw_interp_buffer){tw_context_alloc(f->ctx, (size_t)size), (size_t)size};
     }
     bool fine = f->elements <= MAX_INTERPRETED ? tw_interpret_module(f->ctx, module, buffers, n)
                                                : tw_run_module(f->ctx, module, options, buffers, n);

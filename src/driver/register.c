@@ -11,18 +11,10 @@
 #include "transform/transform.h"
 
 static const tw_pass *const passes[] = {
-    &tw_pass_fold_constants,
-    &tw_pass_lower_to_loops,
-    &tw_pass_place_constants,
-    &tw_pass_collapse_axes,
-    &tw_pass_schedule_kernels,
-    &tw_pass_lower_blocks,
-    &tw_pass_specialize_loops,
-    &tw_pass_vectorize_loops,
-    &tw_pass_unroll_loops,
-    &tw_pass_simplify_loops,
-    &tw_pass_place_allocs,
-    &tw_pass_hoist_workspace,
+    &tw_pass_fold_constants,   &tw_pass_lower_to_loops,   &tw_pass_place_constants,
+    &tw_pass_collapse_axes,    &tw_pass_schedule_kernels, &tw_pass_lower_blocks,
+    &tw_pass_specialize_loops, &tw_pass_vectorize_loops,  &tw_pass_unroll_loops,
+    &tw_pass_simplify_loops,   &tw_pass_place_allocs,     &tw_pass_hoist_workspace,
     &tw_pass_plan_memory,
 };
 

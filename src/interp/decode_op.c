@@ -130,7 +130,8 @@ static void decode_access(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     tw_instr *in;
     if (tw_is_loop(op, TW_LOOP_LOAD)) {
         in = emit_result(d, out, tw_exec_load, op);
-        if (is_f32 && in->lanes == 1)
+        access->any_lanes = tw_op_attr(op, "any_lanes") != NULL;
+        if (is_f32 && in->lanes == 1 && !access->any_lanes)
             in->run = tw_exec_load_f32;
     } else {
         uint32_t lanes = lanes_of(parts.value->type);

@@ -78,6 +78,10 @@ void tw_exec_load(tw_machine *m, const tw_instr *in)
             continue;
         }
         size_t at = element(m, in, access, l);
+        if (access->any_lanes && access->buffer->written && !access->buffer->written[at]) {
+            memset(&m->r[in->dst + l], 0xff, sizeof(tw_slot)); /* NaN: shows where it is used */
+            continue;
+        }
         check_read(m, in, access->buffer, at);
         m->r[in->dst + l] =
             tw_number_slot(in->elem, tw_scalar_load(in->elem, access->buffer->data, at));

@@ -72,6 +72,7 @@ typedef struct tw_mem_access {
     const tw_place *index; /* one per axis of the buffer */
     tw_condition where;
     tw_place value; /* stored, or the other value of a masked load */
+    bool any_lanes; /* a load that may meet elements never written */
 } tw_mem_access;
 
 typedef struct tw_loop_code {

@@ -6,11 +6,11 @@
  *     loop.kernel @k(%X: buffer<3136x64xf32>, %B: buffer<64xf32>, %Y: buffer<3136x64xf32>)
  *       for w in 3136, c in 64: Y[w, c] = X[w, c] + B[c]
  *
- * and calls pass views. Axes of size 1 are dropped. Two neighbouring axes d, d+1 of a buffer join when
- * every access indexes them by two neighbouring variables i, i+1 that join, i+1 running over all of
- * d+1; two variables join when every access that uses them does so in such a pair of axes, or in
- * one linear term c * (i * extent + i+1). Starting from "all join", pairs that break a rule are
- * struck out until none is left. */
+ * and calls pass views. Axes of size 1 are dropped. Two neighbouring axes d, d+1 of a buffer join
+ * when every access indexes them by two neighbouring variables i, i+1 that join, i+1 running over
+ * all of d+1; two variables join when every access that uses them does so in such a pair of axes,
+ * or in one linear term c * (i * extent + i+1). Starting from "all join", pairs that break a rule
+ * are struck out until none is left. */
 #include "lower/lower_passes.h"
 
 #include "base/arena.h"
@@ -318,7 +318,8 @@ static void replace_iter(collapse *c, tw_op *block, unsigned i, tw_value *const 
 {
     for (unsigned r = 0; r < 2; r++) {
         tw_expr e = by ? tw_expr_dim(c->ctx, 0) : tw_expr_const(c->ctx, 0);
-        tw_index_replace_value(c->ctx, block->regions[r].args[i], e, by ? &by[r] : NULL, by != NULL);
+        tw_index_replace_value(c->ctx, block->regions[r].args[i], e, by ? &by[r] : NULL,
+                               by != NULL);
     }
 }
 
@@ -335,17 +336,18 @@ static void rebuild_block(collapse *c, block_iters *block)
         unsigned next = next_kept(block->dropped, block->n, i);
         if (block->dropped[i] || (block->joined[i] && next < block->n))
             continue;
-        tw_op *loop = tw_loop_for(&b, tw_expr_const(c->ctx, 0), tw_expr_const(c->ctx, extent[count]),
-                                  NULL, 0, "serial", block->loop_name[i]);
+        tw_op *loop =
+            tw_loop_for(&b, tw_expr_const(c->ctx, 0), tw_expr_const(c->ctx, extent[count]), NULL, 0,
+                        "serial", block->loop_name[i]);
         vars[count] = loop->regions[0].args[0];
         b = tw_builder_at_end(c->ctx, &loop->regions[0], block->block->loc);
-        iters[count] = (tw_loop_iter){block->block->regions[1].args[i]->name, block->reduce[i],
-                                      tw_expr_const(c->ctx, extent[count]),
-                                      tw_expr_dim(c->ctx, count)};
+        iters[count] =
+            (tw_loop_iter){block->block->regions[1].args[i]->name, block->reduce[i],
+                           tw_expr_const(c->ctx, extent[count]), tw_expr_dim(c->ctx, count)};
         last[count++] = i;
     }
-    tw_op *fresh = tw_loop_block(&b, tw_op_string(block->block, "sym_name", ""), iters, count, vars,
-                                 count);
+    tw_op *fresh =
+        tw_loop_block(&b, tw_op_string(block->block, "sym_name", ""), iters, count, vars, count);
     for (unsigned i = 0; i < block->n; i++) {
         tw_value *by[2] = {NULL, NULL};
         for (unsigned g = 0; g < count; g++)
@@ -409,8 +411,7 @@ static bool fix_call(tw_op *op, void *data)
         if (buffer->type == type)
             continue;
         tw_builder b = tw_builder_before(f->ctx, op);
-        tw_op *view =
-            tw_build(&b, &tw_loop_ops[TW_LOOP_VIEW], &buffer, 1, &type, 1, NULL);
+        tw_op *view = tw_build(&b, &tw_loop_ops[TW_LOOP_VIEW], &buffer, 1, &type, 1, NULL);
         tw_value_set_name(tw_result(view, 0), buffer->name);
         tw_op_set_operand(op, i, tw_result(view, 0));
     }

@@ -16,6 +16,7 @@
 #include "base/vec.h"
 #include "dialect/loop/index_map.h"
 #include "dialect/loop/loop.h"
+#include "dialect/loop/loop_ranges.h"
 
 #include <string.h>
 
@@ -202,24 +203,54 @@ static tw_value *zero_of(vectorizer *v, tw_type type)
                                         : tw_loop_const_int(&v->b, type, 0);
 }
 
+/* Whether the copied load needs no mask: a buffer of the kernel's own is read inside its bounds.
+ * The lanes that differ then are lanes of masked stores alone. */
+static bool reads_own_memory(const tw_op *load)
+{
+    tw_loop_access a;
+    tw_range ranges[TW_MAX_EXPR_DIMS];
+    tw_loop_get_access(load, &a);
+    if (!a.buffer->op || !tw_is_loop(a.buffer->op, TW_LOOP_ALLOC) || a.where ||
+        a.n_index > TW_MAX_EXPR_DIMS)
+        return false;
+    tw_operand_ranges(load, ranges);
+    for (unsigned d = 0; d < a.buffer->type->rank; d++) {
+        int64_t size;
+        tw_range r = tw_expr_range(a.index->u.map.exprs[d], ranges, a.n_index);
+        if (!tw_expr_as_const(a.buffer->type->dims[d], &size) || r.lo < 0 || r.hi >= size)
+            return false;
+    }
+    return true;
+}
+
 static void convert_load(vectorizer *v, tw_op *op)
 {
     tw_loop_access a;
     tw_loop_get_access(op, &a);
-    bool vector = any_vector(v, op, a.first_index, a.n_index) || v->mask;
-    tw_type type = op->results[0].type;
-    if (vector)
-        type = tw_type_vector(v->ctx, type->elem, v->lanes);
+    bool vector = any_vector(v, op, a.first_index, a.n_index);
+    tw_type scalar = op->results[0].type;
+    tw_type lanes = tw_type_vector(v->ctx, scalar->elem, v->lanes);
     tw_value *other = a.other ? mapped(v, op, op->n_operands - 1) : NULL;
     if (vector && other)
         other = broadcast(v, other);
-    if (vector && v->mask && !other)
-        other = zero_of(v, type);
-    tw_op *copy = copy_op(v, op, type);
+    tw_op *copy = copy_op(v, op, vector ? lanes : scalar);
     if (a.other)
         tw_op_set_operand(copy, copy->n_operands - 1, other);
-    if (v->mask)
-        tw_access_add_where(v->ctx, copy, v->mask, v->mask_operands, other);
+    if (!v->mask)
+        return;
+    if (reads_own_memory(copy)) {
+        tw_op_set_attr(copy, "any_lanes", tw_attr_unit(v->ctx));
+        return;
+    }
+    /* Lanes differ by their mask, even where all would load one element. */
+    tw_builder at = v->b;
+    v->b.before = copy;
+    other = other ? broadcast(v, other) : zero_of(v, lanes);
+    v->b = at;
+    if (a.other)
+        tw_op_set_operand(copy, copy->n_operands - 1, other);
+    tw_result(copy, 0)->type = lanes;
+    tw_access_add_where(v->ctx, copy, v->mask, v->mask_operands, other);
 }
 
 /* T[uniform] = T[uniform] op x: scalar load, reduced lanes, scalar store. */

@@ -39,6 +39,7 @@ static bool (*const primitives[TW_SCHED_COUNT])(const tw_step *step) = {
     [TW_SCHED_GET_BLOCK] = do_get_block,
     [TW_SCHED_GET_LOOPS] = do_get_loops,
     [TW_SCHED_SPLIT] = tw_do_split,
+    [TW_SCHED_PAD] = tw_do_pad,
     [TW_SCHED_FUSE] = tw_do_fuse,
     [TW_SCHED_REORDER] = tw_do_reorder,
     [TW_SCHED_PARALLEL] = tw_do_parallel,
@@ -267,6 +268,12 @@ tw_value *tw_sched_cache_write(tw_schedule *s, tw_value *block, unsigned write, 
     tw_named_attr attrs[] = {{"write", tw_attr_int(s->ctx, write)},
                              {"scope", tw_attr_string(s->ctx, scope)}};
     return add_block_step(s, TW_SCHED_CACHE_WRITE, &block, 1, attrs, 2);
+}
+
+bool tw_sched_pad(tw_schedule *s, tw_value *block, tw_value *loop, int64_t extent)
+{
+    tw_named_attr attr = {"extent", tw_attr_int(s->ctx, extent)};
+    return add_step(s, TW_SCHED_PAD, (tw_value *[]){block, loop}, 2, 0, &attr, 1) != NULL;
 }
 
 bool tw_sched_set_scope(tw_schedule *s, tw_value *block, unsigned write, const char *scope)

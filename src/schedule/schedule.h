@@ -46,6 +46,9 @@ int tw_sched_get_loops(tw_schedule *s, tw_value *block, tw_value **out, int max)
  * needed. Iterations beyond the extent are masked by the `where` of the blocks inside. */
 bool tw_sched_split(tw_schedule *s, tw_value *loop, const int64_t *factors, unsigned n,
                     tw_value **out);
+/* The loop, bound to one spatial variable of the block, runs to `extent`, and the allocation that
+ * the block writes grows with it. What the block reads must exist that far. */
+bool tw_sched_pad(tw_schedule *s, tw_value *block, tw_value *loop, int64_t extent);
 /* n loops, each the only thing in the one before, become one. NULL on an error. */
 tw_value *tw_sched_fuse(tw_schedule *s, tw_value *const *loops, unsigned n);
 /* Puts n loops of one perfect nest in the order given; they take each other's places, other loops

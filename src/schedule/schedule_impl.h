@@ -56,6 +56,7 @@ void tw_step_replaced(const tw_step *step, const tw_op *from, tw_op *to);
 
 /* The primitives; each checks everything before it changes anything. */
 bool tw_do_split(const tw_step *step);
+bool tw_do_pad(const tw_step *step);
 bool tw_do_fuse(const tw_step *step);
 bool tw_do_reorder(const tw_step *step);
 bool tw_do_parallel(const tw_step *step);

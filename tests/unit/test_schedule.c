@@ -39,6 +39,28 @@ static const char matmul[] =
     "    } } }\n"
     "}\n";
 
+/* A product with weights in panels of 4 columns: there is more to read than the 10 columns used. */
+static const char panels[] =
+    "loop.kernel @k(%X: buffer<5x6xf32>, %W: buffer<3x6x4xf32>, %Y: buffer<5x10xf32>)"
+    "    attributes {outputs = 1} {\n"
+    "  %T = loop.alloc : buffer<5x10xf32>\n"
+    "  loop.for %i = 0 to 5 { loop.for %j = 0 to 10 { loop.for %k = 0 to 6 {\n"
+    "    loop.block \"main\" (%vi: spatial 5 = %i, %vj: spatial 10 = %j, %vk: reduce 6 = %k) {\n"
+    "      init { %z = loop.const {value = 0.0} : f32\n loop.store %z, %T[%vi, %vj] }\n"
+    "      %x = loop.load %X[%vi, %vk] : f32\n"
+    "      %w = loop.load %W[%vj floordiv 4, %vk, %vj mod 4] : f32\n"
+    "      %t = loop.load %T[%vi, %vj] : f32\n"
+    "      %s = loop.fma %x, %w, %t : f32\n"
+    "      loop.store %s, %T[%vi, %vj]\n"
+    "    } } } }\n"
+    "  loop.for %i = 0 to 5 { loop.for %j = 0 to 10 {\n"
+    "    loop.block \"epilogue\" (%vi: spatial 5 = %i, %vj: spatial 10 = %j) {\n"
+    "      %t = loop.load %T[%vi, %vj] : f32\n"
+    "      %s = loop.mul %t, %t : f32\n"
+    "      loop.store %s, %Y[%vi, %vj]\n"
+    "    } } }\n"
+    "}\n";
+
 /* Padding by a mask, a chain, two consumers of one buffer. */
 static const char chain[] =
     "loop.kernel @k(%X: buffer<4x9xf32>, %Y: buffer<4x11xf32>, %Z: buffer<4x11xf32>)"
@@ -422,6 +444,8 @@ static bool random_loop_step(state *st, tw_sched_kind kind, tw_value *block)
     switch (kind) {
     case TW_SCHED_SPLIT:
         return n < 8 && random_split(st, loops[at]);
+    case TW_SCHED_PAD:
+        return tw_sched_pad(st->s, block, loops[at], 2 + (int64_t)random_below(12));
     case TW_SCHED_FUSE:
         return n - (int)at >= 2 &&
                tw_sched_fuse(st->s, &loops[at], 2 + random_below((unsigned)(n - (int)at) - 1));
@@ -488,6 +512,7 @@ static bool random_step(state *st, tw_sched_kind *kind)
     static const tw_sched_kind kinds[] = {TW_SCHED_SPLIT,
                                           TW_SCHED_SPLIT,
                                           TW_SCHED_SPLIT,
+                                          TW_SCHED_PAD,
                                           TW_SCHED_FUSE,
                                           TW_SCHED_REORDER,
                                           TW_SCHED_REORDER,
@@ -515,6 +540,7 @@ static bool random_step(state *st, tw_sched_kind *kind)
         return false;
     switch (*kind) {
     case TW_SCHED_SPLIT:
+    case TW_SCHED_PAD:
     case TW_SCHED_FUSE:
     case TW_SCHED_REORDER:
     case TW_SCHED_PARALLEL:
@@ -603,7 +629,8 @@ static void random_sequence(const char *source, unsigned long long number)
     tw_context_destroy(ctx);
 }
 
-static const char *const sources[] = {matmul, chain, convolution, rows, scan, windows, results};
+static const char *const sources[] = {matmul, panels,  chain,  convolution,
+                                      rows,   scan,    windows, results};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 static void random_sequences_keep_the_meaning(void **state)

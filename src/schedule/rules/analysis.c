@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* The value of an access's flat index at a point of the iteration space; other values count as 0. */
+/* The value of an access's flat index at a point of the iteration space; other values count as 0.
+ */
 static bool flat_index(const tw_block_info *block, const tw_op *op, const tw_loop_access *a,
                        const int64_t *point, int64_t *out)
 {
@@ -20,8 +21,8 @@ static bool flat_index(const tw_block_info *block, const tw_op *op, const tw_loo
     for (unsigned d = 0; d < a->buffer->type->rank; d++) {
         int64_t x, size;
         if (!tw_expr_eval(a->index->u.map.exprs[d], dims, a->n_index, NULL, NULL, &x) ||
-            !tw_expr_as_const(a->buffer->type->dims[d], &size) ||
-            !tw_mul_i64(flat, size, &flat) || !tw_add_i64(flat, x, &flat))
+            !tw_expr_as_const(a->buffer->type->dims[d], &size) || !tw_mul_i64(flat, size, &flat) ||
+            !tw_add_i64(flat, x, &flat))
             return false;
     }
     *out = flat;
@@ -52,8 +53,8 @@ static bool add_access(tw_block_info *block, tw_op *op)
     if (block->n_accesses == TW_RULE_MAX_ACCESSES)
         return false;
     tw_block_access *out = &block->accesses[block->n_accesses++];
-    *out = (tw_block_access){.op = op, .buffer = a.buffer, .is_store = a.value != NULL,
-                             .masked = a.where != NULL};
+    *out = (tw_block_access){
+        .op = op, .buffer = a.buffer, .is_store = a.value != NULL, .masked = a.where != NULL};
     find_uses(block, &a, out);
     int64_t point[TW_RULE_MAX_ITERS] = {0}, origin, at;
     if (!flat_index(block, op, &a, point, &origin))
@@ -131,6 +132,33 @@ int tw_contiguous_iter(const tw_block_info *block, const tw_block_access *access
     return found;
 }
 
+bool tw_access_reaches(const tw_block_info *block, const tw_block_access *access, unsigned iter,
+                       int64_t extent)
+{
+    tw_loop_access a;
+    tw_range ranges[TW_MAX_EXPR_DIMS];
+    if (!(access->uses >> iter & 1))
+        return true;
+    if (access->indirect || !tw_loop_get_access(access->op, &a))
+        return false;
+    for (unsigned i = 0; i < a.n_index; i++) {
+        const tw_value *v = tw_operand(access->op, a.first_index + i);
+        if (!v->region || v->region->parent != block->op)
+            return false;
+        ranges[i] = (tw_range){0, (v->index == iter ? extent : block->extent[v->index]) - 1};
+    }
+    for (unsigned d = 0; d < a.buffer->type->rank; d++) {
+        tw_range r = tw_expr_range(a.index->u.map.exprs[d], ranges, a.n_index);
+        bool along = false; /* masks guard the other axes */
+        for (unsigned i = 0; i < a.n_index; i++)
+            along |= tw_expr_uses_dim(a.index->u.map.exprs[d], i) &&
+                     tw_operand(access->op, a.first_index + i)->index == iter;
+        if (along && (r.lo < 0 || r.hi >= tw_type_dim(a.buffer->type, d)))
+            return false;
+    }
+    return true;
+}
+
 bool tw_is_injective(const tw_block_info *block)
 {
     return block->store && block->n_spatial == block->n_iters && !block->sequential &&
@@ -151,8 +179,7 @@ const tw_block_info *tw_producer(const tw_kernel_blocks *k, const tw_value *buff
     return NULL;
 }
 
-unsigned tw_readers(const tw_kernel_blocks *k, const tw_value *buffer,
-                    const tw_block_info **reader)
+unsigned tw_readers(const tw_kernel_blocks *k, const tw_value *buffer, const tw_block_info **reader)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < k->n; i++) {

@@ -11,9 +11,9 @@ typedef struct tw_block_access {
     tw_op *op;
     tw_value *buffer;
     bool is_store, masked;
-    bool indirect;                         /* indexed by loaded values */
-    uint32_t uses;                         /* bit i: iteration variable i occurs in the index */
-    int64_t stride[TW_RULE_MAX_ITERS];     /* elements, for a step of variable i from 0 */
+    bool indirect;                     /* indexed by loaded values */
+    uint32_t uses;                     /* bit i: iteration variable i occurs in the index */
+    int64_t stride[TW_RULE_MAX_ITERS]; /* elements, for a step of variable i from 0 */
 } tw_block_access;
 
 typedef struct tw_block_info {
@@ -26,8 +26,8 @@ typedef struct tw_block_info {
     unsigned n_accesses;
     const tw_block_access *store; /* the only one; NULL when there are several */
     bool sequential;
-    bool has_loops;   /* loops inside the body */
-    int64_t work;     /* product of extents times operations of the body */
+    bool has_loops; /* loops inside the body */
+    int64_t work;   /* product of extents times operations of the body */
     unsigned body_ops;
 } tw_block_info;
 
@@ -41,6 +41,11 @@ bool tw_analyze_kernel(tw_context *ctx, tw_op *kernel, tw_kernel_blocks *out);
 
 /* Iteration variables with stride 1 in the store, or -1: the axis of vectors. */
 int tw_contiguous_iter(const tw_block_info *block, const tw_block_access *access);
+
+/* Whether the access stays inside its buffer, along the axes that variable `iter` indexes, when that
+ * runs to `extent`. */
+bool tw_access_reaches(const tw_block_info *block, const tw_block_access *access, unsigned iter,
+                       int64_t extent);
 
 /* Whether the block is element-wise: spatial only, one store, at an index that is its variables. */
 bool tw_is_injective(const tw_block_info *block);

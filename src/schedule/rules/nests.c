@@ -1,5 +1,5 @@
-/* nests.c: the rule that fits everything: each block's own nest, outer loops parallel, the axis that
- * is contiguous in memory in vectors. */
+/* nests.c: the rule that fits everything: each block's own nest, outer loops parallel, the axis
+ * that is contiguous in memory in vectors. */
 #include "schedule/rules/rule.h"
 
 static bool schedule_spatial(tw_rule *r, const tw_block_info *b, tw_value *block)
@@ -10,8 +10,7 @@ static bool schedule_spatial(tw_rule *r, const tw_block_info *b, tw_value *block
         return n == 0;
     int v = tw_contiguous_iter(b, b->store);
     unsigned count = (unsigned)n, joinable = count;
-    unsigned lanes =
-        v >= 0 ? tw_rule_lanes(r, b->store->buffer->type->elem, b->extent[v]) : 1;
+    unsigned lanes = v >= 0 ? tw_rule_lanes(r, b->store->buffer->type->elem, b->extent[v]) : 1;
     if (v == n - 1 && lanes > 1) {
         if (!tw_sched_split(r->s, loops[v], (int64_t[]){0, lanes}, 2, parts) ||
             !tw_sched_vectorize(r->s, parts[1]))

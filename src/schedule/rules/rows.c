@@ -1,8 +1,8 @@
 /* rows.c: the rule for normalisations, softmax and reductions along rows.
  *
- * All blocks have the same leading axes, the rows. The last block's rows become one parallel loop and
- * all other blocks are computed inside it; reductions along contiguous memory keep partial results
- * in the lanes of vectors. */
+ * All blocks have the same leading axes, the rows. The last block's rows become one parallel loop
+ * and all other blocks are computed inside it; reductions along contiguous memory keep partial
+ * results in the lanes of vectors. */
 #include "schedule/rules/rule.h"
 
 enum { PARTIALS = 4 }; /* vectors of partial results: hides the latency of the operation */
@@ -69,8 +69,8 @@ static bool vectorize_reduction(tw_rule *r, const tw_block_info *b, tw_value *bl
     unsigned lanes = tw_rule_lanes(r, b->store->buffer->type->elem, extent);
     bool contiguous = false;
     for (unsigned a = 0; a < b->n_accesses; a++)
-        contiguous |= b->accesses[a].buffer != b->store->buffer &&
-                      b->accesses[a].stride[b->n_iters - 1] == 1;
+        contiguous |=
+            b->accesses[a].buffer != b->store->buffer && b->accesses[a].stride[b->n_iters - 1] == 1;
     if (r->precise || !contiguous || !b->reduce[b->n_iters - 1] || lanes < 4 || extent < 2 * lanes)
         return tw_sched_decompose_reduction(r->s, block, loops[depth]) != NULL;
     int64_t vectors = extent >= (int64_t)lanes * PARTIALS * 2 ? PARTIALS : 1;
@@ -116,9 +116,9 @@ bool tw_rule_rows(tw_rule *r)
         unsigned lanes = tw_rule_lanes(r, b->store->buffer->type->elem,
                                        b->n_iters > rows ? b->extent[b->n_iters - 1] : 1);
         bool contiguous = b->n_iters && b->store->stride[b->n_iters - 1] == 1;
-        if (!inner || (reduction ? !vectorize_reduction(r, b, inner, rows)
-                                 : !tw_rule_vectorize_inner(r, inner, rows,
-                                                            contiguous ? lanes : 1, false)))
+        if (!inner ||
+            (reduction ? !vectorize_reduction(r, b, inner, rows)
+                       : !tw_rule_vectorize_inner(r, inner, rows, contiguous ? lanes : 1, false)))
             return false;
     }
     return tw_rule_parallelize(r, loops, &n, rows, work);

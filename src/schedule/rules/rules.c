@@ -26,7 +26,8 @@ static tw_op *try_rule(tw_context *ctx, const tw_rule_options *options, tw_op *k
 {
     tw_op *copy = tw_op_clone(tw_cloner_create(ctx), kernel);
     tw_op_insert(copy, kernel->region, kernel);
-    tw_rule r = {.precise = options->precise, .ctx = ctx, .target = options->target, .kernel = copy};
+    tw_rule r = {
+        .precise = options->precise, .ctx = ctx, .target = options->target, .kernel = copy};
     r.k = TW_NEW(tw_context_arena(ctx), tw_kernel_blocks);
     r.s = tw_schedule_create(ctx, copy, options->target->name);
     if (r.s && tw_analyze_kernel(ctx, copy, r.k) && tw_rule_inline(&r) &&

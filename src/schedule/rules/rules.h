@@ -1,12 +1,14 @@
 /* rules.h: default schedules: which trace a kernel gets without any tuning.
  *
- * A rule looks at what a kernel's blocks compute (analysis.h) and at the target, and performs a trace
- * of schedule primitives. Rules are tried in order; the first one that fits makes the schedule:
+ * A rule looks at what a kernel's blocks compute (analysis.h) and at the target, and performs a
+ * trace of schedule primitives. Rules are tried in order; the first one that fits makes the
+ * schedule:
  *
  *   contraction   a sum of products (matrix product, convolution of any layout, depthwise) or a
  *                 window reduction, with an element-wise epilogue: register tiles
  *   rows          normalisations and softmax: all blocks of one row together, lanes along the row
- *   nests         anything else: each block's own nest, outer loops parallel, one loop in vectors */
+ *   nests         anything else: each block's own nest, outer loops parallel, one loop in vectors
+ */
 #ifndef TW_SCHEDULE_RULES_RULES_H
 #define TW_SCHEDULE_RULES_RULES_H
 

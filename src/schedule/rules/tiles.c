@@ -1,7 +1,7 @@
 /* tiles.c: the rule for sums of products and window reductions: register tiles.
  *
- * One reduction block whose result is contiguous along axis v. A tile of MR steps of a second axis r
- * by NV vectors of v is kept in registers while the reduction loops run; r is chosen so that one
+ * One reduction block whose result is contiguous along axis v. A tile of MR steps of a second axis
+ * r by NV vectors of v is kept in registers while the reduction loops run; r is chosen so that one
  * operand is the same for all its steps:
  *
  *     for (outer axes) for vo for ro {            parallel over the outermost
@@ -11,18 +11,19 @@
  *     }
  *
  * MR and NV minimise an estimate of cycles: multiply-adds (2 a cycle), loads (2 a cycle) and the
- * latency of an accumulator (4 cycles), over all tiles with their remainders; they are bounded by the
- * registers of the target. Whether vo or ro is the outer one is decided by the bytes that stream
- * through the caches again and again. */
+ * latency of an accumulator (4 cycles), over all tiles with their remainders; they are bounded by
+ * the registers of the target. Whether vo or ro is the outer one is decided by the bytes that
+ * stream through the caches again and again. */
 #include "schedule/rules/rule.h"
 
 #include <string.h>
 
-enum { MAX_ROWS = 30, MAX_VECTORS = 8, FMA_LATENCY = 4, SMALL_REDUCTION = 4 };
+enum { MAX_ROWS = 30, MAX_VECTORS = 8, FMA_LATENCY = 4, SMALL_REDUCTION = 4, MASKED_COST = 5 };
 
 typedef struct tile {
     int v, r; /* iteration variables; r is -1 when there is only one axis */
     unsigned lanes, vectors, rows;
+    bool padded; /* v runs on to a multiple of the tile's width */
 } tile;
 
 static const tw_block_info *only_reduction(const tw_kernel_blocks *k)
@@ -104,15 +105,49 @@ static double step_cycles(const tw_block_info *b, const tile *t, unsigned rows)
     return most > chain ? most : chain;
 }
 
+/* Whether all operands have data for v up to a multiple of the tile's width. */
+static bool can_pad(const tw_block_info *b, int v, int64_t extent)
+{
+    for (unsigned a = 0; a < b->n_accesses; a++)
+        if (b->accesses[a].buffer != b->store->buffer &&
+            !tw_access_reaches(b, &b->accesses[a], (unsigned)v, extent))
+            return false;
+    return true;
+}
+
+static int64_t padded_extent(const tw_block_info *b, const tile *t)
+{
+    int64_t width = (int64_t)t->lanes * t->vectors;
+    return (b->extent[t->v] + width - 1) / width * width;
+}
+
+/* Of all tiles. A last column whose lanes must be masked is slow: its accumulators go through
+ * memory. */
 static double total_cycles(const tw_block_info *b, const tile *t)
 {
     int64_t width = (int64_t)t->lanes * t->vectors;
-    double columns = (double)((b->extent[t->v] + width - 1) / width);
+    double columns = (double)(padded_extent(b, t) / width);
+    if (b->extent[t->v] % width && !t->padded)
+        columns += MASKED_COST;
     int64_t extent = t->r < 0 ? 1 : b->extent[t->r];
     double rows = (double)(extent / t->rows) * step_cycles(b, t, t->rows);
     if (extent % t->rows)
         rows += step_cycles(b, t, (unsigned)(extent % t->rows)) + 1;
     return columns * rows;
+}
+
+static void consider(const tw_rule *r, const tw_block_info *b, tile t, tile *best, double *least)
+{
+    bool fits = t.rows * t.vectors + t.vectors + 1 <= r->target->vector_registers;
+    bool filled = (int64_t)(t.vectors - 1) * t.lanes < b->extent[t.v];
+    if (!fits || !filled)
+        return;
+    t.padded = can_pad(b, t.v, padded_extent(b, &t));
+    double cycles = total_cycles(b, &t);
+    if (cycles < *least * 0.999) {
+        *least = cycles;
+        *best = t;
+    }
 }
 
 static tile choose_tile(const tw_rule *r, const tw_block_info *b)
@@ -121,20 +156,12 @@ static tile choose_tile(const tw_rule *r, const tw_block_info *b)
     best.r = choose_rows_axis(b, best.v);
     best.lanes = tw_rule_lanes(r, b->store->buffer->type->elem, b->extent[best.v]);
     int64_t rows = best.r < 0 ? 1 : b->extent[best.r];
-    double least = total_cycles(b, &best);
-    for (unsigned nv = 1; nv <= MAX_VECTORS; nv++)
-        for (unsigned mr = 1; mr <= MAX_ROWS && mr <= rows; mr++) {
-            tile t = best;
-            t.vectors = nv;
-            t.rows = mr;
-            bool fits = mr * nv + nv + 1 <= r->target->vector_registers;
-            bool filled = (int64_t)(nv - 1) * t.lanes < b->extent[t.v];
-            double cycles = fits && filled ? total_cycles(b, &t) : least;
-            if (cycles < least * 0.999) {
-                least = cycles;
-                best = t;
-            }
-        }
+    double least = 1e300;
+    tile t = best;
+    for (; t.lanes >= 4 || t.lanes == best.lanes; t.lanes /= 2)
+        for (t.vectors = 1; t.vectors <= MAX_VECTORS; t.vectors++)
+            for (t.rows = 1; t.rows <= MAX_ROWS && t.rows <= rows; t.rows++)
+                consider(r, b, t, &best, &least);
     return best;
 }
 
@@ -202,13 +229,15 @@ static bool split_axis(tw_rule *r, tw_value *loop, const int64_t *factors, unsig
     return tw_sched_split(r->s, loop, factors, n, out);
 }
 
-static bool make_nest(tw_rule *r, const tw_block_info *b, const tile *t, tw_value *block,
-                      nest *out)
+static bool make_nest(tw_rule *r, const tw_block_info *b, const tile *t, tw_value *block, nest *out)
 {
     tw_value *loops[TW_RULE_MAX_LOOPS], *v[3] = {0}, *rows[2] = {0};
     int n = tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS);
     if (n != (int)b->n_iters)
         return n >= 0 && tw_error(r->ctx, b->op->loc, "block '%s' is not in a plain nest", b->name);
+    if (t->padded && padded_extent(b, t) != b->extent[t->v] &&
+        !tw_sched_pad(r->s, block, loops[t->v], padded_extent(b, t)))
+        return false;
     if (!split_axis(r, loops[t->v], (int64_t[]){0, t->vectors, t->lanes}, 3, v))
         return false;
     if (t->r >= 0 && !split_axis(r, loops[t->r], (int64_t[]){0, t->rows}, 2, rows))
