@@ -15,5 +15,6 @@ function(tw_protobuf_c target root)
     list(APPEND made ${source} ${header})
   endforeach()
   add_custom_target(generated DEPENDS ${made}) # alone, for clang-tidy
-  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
+  # SYSTEM: no warnings and lint of generated code.
+  target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_CURRENT_BINARY_DIR})
 endfunction()

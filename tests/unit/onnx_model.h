@@ -98,27 +98,32 @@ static inline pb onnx_floats(const char *name, const int64_t *dims, const float 
     return onnx_tensor_raw(name, ONNX_FLOAT, dims, values, n * sizeof *values);
 }
 
-/* A value with a tensor type. A shape as text: "2,n,?" ("" is rank 0; "*" or NULL is no shape). */
-static inline pb onnx_value(const char *name, int type, const char *shape)
+/* The dimensions of a shape as text. */
+static inline pb onnx_shape(const char *shape)
 {
-    pb value = {0}, tensor = {0}, kind = {0}, dims = {0};
-    pb_int(&tensor, 1, type);
-    if (shape && *shape == '*')
-        shape = NULL;
-    while (shape && *shape) {
+    pb dims = {0};
+    while (*shape) {
         char word[64] = {0};
         size_t n = strcspn(shape, ",");
         memcpy(word, shape, n < 63 ? n : 63);
         pb dim = {0};
         if (strchr("-0123456789", *word))
             pb_int(&dim, 1, strtoll(word, NULL, 10));
-        else if (strcmp(word, "?"))
+        else if (*word != '?')
             pb_text(&dim, 2, word);
         pb_message(&dims, 1, dim);
         shape += n + (shape[n] == ',');
     }
-    if (shape)
-        pb_message(&tensor, 2, dims);
+    return dims;
+}
+
+/* A value with a tensor type. A shape as text: "2,n,?" ("" is rank 0; "*" or NULL is no shape). */
+static inline pb onnx_value(const char *name, int type, const char *shape)
+{
+    pb value = {0}, tensor = {0}, kind = {0};
+    pb_int(&tensor, 1, type);
+    if (shape && *shape != '*')
+        pb_message(&tensor, 2, onnx_shape(shape));
     pb_message(&kind, 1, tensor);
     pb_text(&value, 1, name);
     pb_message(&value, 2, kind);
