@@ -207,7 +207,7 @@ static void decode_for(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
 static void decode_block(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
 {
     tw_block_code *block = TW_NEW(d->arena, tw_block_code);
-    tw_attr iters = tw_op_attr(op, "iters"), extents = tw_op_attr(op, "extents");
+    tw_attr extents = tw_op_attr(op, "extents");
     block->bindings = tw_decode_map(d, out, op, tw_op_attr(op, "bindings"), 0, &block->n);
     block->where.terms = tw_decode_map(d, out, op, tw_op_attr(op, "where"), 0, &block->where.n);
     int64_t *sizes = TW_NEW_ARRAY(d->arena, int64_t, block->n);
@@ -215,7 +215,7 @@ static void decode_block(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     for (unsigned i = 0; i < block->n; i++) {
         if (!tw_expr_as_const(extents->u.map.exprs[i], &sizes[i]))
             tw_machine_fail(d->m, op, "the interpreter runs blocks of static extents");
-        reduce[i] = !strcmp(iters->u.array.items[i]->u.string.text, "reduce");
+        reduce[i] = tw_block_iter_reduces(op, i);
         uint32_t slot = tw_decode_variable(d, op->regions[1].args[i]);
         if (op->regions[0].n_args > i)
             tw_decode_define(d, op->regions[0].args[i], slot);

@@ -71,12 +71,25 @@ static void add_buffer(collapse *c, tw_value *value)
     tw_map_put_ptr(&c->by_value, value, b);
 }
 
-/* Reads a block in a plain nest: a serial loop from 0 for each variable, in order, nothing else. */
-static bool read_block(collapse *c, tw_op *op, block_iters *out)
+/* A reduction over axes of size 1 stays one: one of them is kept. */
+static void keep_reduction(block_iters *b)
 {
-    tw_attr iters = tw_op_attr(op, "iters"), extents = tw_op_attr(op, "extents");
-    tw_attr bindings = tw_op_attr(op, "bindings");
-    *out = (block_iters){.block = op, .outermost = op, .n = (unsigned)iters->u.array.n};
+    int last = -1;
+    for (unsigned i = 0; i < b->n; i++)
+        if (b->reduce[i]) {
+            if (!b->dropped[i])
+                return;
+            last = (int)i;
+        }
+    if (last >= 0)
+        b->dropped[last] = false;
+}
+
+/* Reads a block in a plain nest: a serial loop from 0 for each variable, in order, nothing else. */
+static bool read_block(tw_op *op, block_iters *out)
+{
+    tw_attr extents = tw_op_attr(op, "extents"), bindings = tw_op_attr(op, "bindings");
+    *out = (block_iters){.block = op, .outermost = op, .n = (unsigned)extents->u.map.n};
     if (out->n > MAX_ITERS || tw_op_attr(op, "where") || tw_op_attr(op, "order"))
         return false;
     for (unsigned i = out->n; i-- > 0;) {
@@ -92,13 +105,13 @@ static bool read_block(collapse *c, tw_op *op, block_iters *out)
             !tw_expr_as_const(bounds->u.map.exprs[1], &hi) ||
             !tw_expr_as_const(extents->u.map.exprs[i], &out->extent[i]) || hi != out->extent[i])
             return false;
-        out->reduce[i] = !strcmp(iters->u.array.items[i]->u.string.text, "reduce");
+        out->reduce[i] = tw_block_iter_reduces(op, i);
         out->dropped[i] = hi == 1;
         out->joined[i] = true;
         out->loop_name[i] = loop->regions[0].args[0]->name;
         out->outermost = loop;
     }
-    (void)c;
+    keep_reduction(out);
     return tw_is_loop(out->outermost->region->parent, TW_LOOP_KERNEL);
 }
 
@@ -122,7 +135,7 @@ static bool read_kernel(collapse *c, tw_op *kernel)
         if (!tw_is_loop(inner, TW_LOOP_BLOCK))
             return false;
         block_iters *block = TW_NEW(c->arena, block_iters);
-        if (!read_block(c, inner, block) || block->outermost != op)
+        if (!read_block(inner, block) || block->outermost != op)
             return false;
         tw_vec_push(c->arena, &c->blocks, block);
     }

@@ -1,28 +1,27 @@
 /* flat_allocs.c: place-allocs: each parallel iteration gets buffers of its own.
  *
- * A loop.alloc outside a parallel loop all of whose uses are inside moves to the start of the
- * loop's body: iterations of a parallel loop share nothing, so each may have its own. */
+ *     %t = loop.alloc : buffer<64xf32>
+ *     loop.for %i = 0 to 8 parallel { … %t[%k] … }
+ * becomes
+ *     loop.for %i = 0 to 8 parallel { %t = loop.alloc : buffer<64xf32> … %t[%k] … }
+ *
+ * when all uses are in the loop: iterations of a parallel loop share nothing, so each may have its
+ * own. A serial loop around the parallel one keeps the alloc outside: what one of its iterations
+ * leaves in the buffer, the next may read. */
 #include "lower/flat.h"
 
-#include "base/arena.h"
-#include "base/vec.h"
 #include "dialect/loop/loop.h"
 
-#include <string.h>
-
-static bool is_parallel(const tw_op *op)
-{
-    return tw_is_loop(op, TW_LOOP_FOR) && !strcmp(tw_op_string(op, "kind", ""), "parallel");
-}
-
-/* The outermost parallel loop of `region` that op stands in, or NULL. */
+/* The outermost loop of `region` that op stands in if it is parallel, else NULL. */
 static tw_op *parallel_loop_below(const tw_region *region, tw_op *op)
 {
-    tw_op *found = NULL;
-    for (tw_op *at = op; at->region != region; at = at->region->parent)
-        if (is_parallel(at->region->parent))
-            found = at->region->parent;
-    return found;
+    tw_op *loop = NULL;
+    for (tw_op *at = op; at->region != region; at = at->region->parent) {
+        tw_op *parent = at->region->parent;
+        if (tw_is_loop(parent, TW_LOOP_FOR) || tw_is_loop(parent, TW_LOOP_FOR_DYNAMIC))
+            loop = parent;
+    }
+    return loop && tw_is_for_kind(loop, "parallel") ? loop : NULL;
 }
 
 /* Moves the alloc inwards until a use stands outside the next parallel loop. */
@@ -44,25 +43,16 @@ static bool place(tw_op *alloc)
     }
 }
 
-typedef struct alloc_list {
-    tw_arena *arena;
-    TW_VEC(tw_op *) ops;
-} alloc_list;
-
-static bool collect(tw_op *op, void *data)
+static bool is_alloc(const tw_op *op)
 {
-    alloc_list *list = data;
-    if (tw_is_loop(op, TW_LOOP_ALLOC))
-        tw_vec_push(list->arena, &list->ops, op);
-    return true;
+    return tw_is_loop(op, TW_LOOP_ALLOC);
 }
 
 static bool run(tw_pass_run *pass)
 {
-    alloc_list list = {.arena = tw_context_arena(pass->ctx)};
-    tw_walk(pass->root, collect, &list);
-    for (size_t i = 0; i < list.ops.len; i++)
-        pass->changes += place(list.ops.data[i]);
+    tw_loop_list allocs = tw_loop_collect(pass->ctx, pass->root, is_alloc);
+    for (size_t i = 0; i < allocs.n; i++)
+        pass->changes += place(allocs.ops[i]);
     return true;
 }
 

@@ -12,11 +12,8 @@
 #include "lower/flat.h"
 
 #include "base/arena.h"
-#include "base/vec.h"
 #include "dialect/loop/index_map.h"
 #include "dialect/loop/loop.h"
-
-#include <string.h>
 
 static tw_value **block_operands(tw_context *ctx, const tw_op *block)
 {
@@ -58,7 +55,7 @@ static void place_init(tw_builder *b, tw_op *block)
     tw_expr *first = TW_NEW_ARRAY(tw_context_arena(b->ctx), tw_expr, iters->u.array.n);
     size_t n = 0;
     for (size_t i = 0; i < iters->u.array.n; i++)
-        if (!strcmp(iters->u.array.items[i]->u.string.text, "reduce"))
+        if (tw_block_iter_reduces(block, i))
             first[n++] = tw_expr_mulc(b->ctx, bindings->u.map.exprs[i], -1);
     if (n)
         tw_region_splice(guard(b, block, first, n), NULL, init);
@@ -80,26 +77,17 @@ static void lower_block(tw_context *ctx, tw_op *block)
     tw_op_erase(block);
 }
 
-typedef struct block_list {
-    tw_arena *arena;
-    TW_VEC(tw_op *) ops;
-} block_list;
-
-static bool collect_blocks(tw_op *op, void *data)
+static bool is_block(const tw_op *op)
 {
-    block_list *list = data;
-    if (tw_is_loop(op, TW_LOOP_BLOCK))
-        tw_vec_push(list->arena, &list->ops, op);
-    return true;
+    return tw_is_loop(op, TW_LOOP_BLOCK);
 }
 
 static bool run(tw_pass_run *pass)
 {
-    block_list list = {.arena = tw_context_arena(pass->ctx)};
-    tw_walk(pass->root, collect_blocks, &list);
-    for (size_t i = 0; i < list.ops.len; i++)
-        lower_block(pass->ctx, list.ops.data[i]);
-    pass->changes += list.ops.len;
+    tw_loop_list blocks = tw_loop_collect(pass->ctx, pass->root, is_block);
+    for (size_t i = 0; i < blocks.n; i++)
+        lower_block(pass->ctx, blocks.ops[i]);
+    pass->changes += blocks.n;
     return true;
 }
 

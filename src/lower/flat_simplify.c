@@ -5,7 +5,8 @@
  *   - conditions that always hold, or that an enclosing loop.if implies, are dropped; operations
  *     under conditions that never hold disappear (a masked load becomes its other value);
  *   - a loop of one trip becomes its body, one of no trip nothing;
- *   - a loop.index vanishes into the expressions that use it. */
+ *   - a loop.index vanishes into the expressions that use it;
+ *   - what computes or loads for nobody goes, and so do loops and conditions around nothing. */
 #include "lower/flat.h"
 
 #include "base/arena.h"
@@ -99,11 +100,16 @@ static void drop_other(tw_op *op)
     tw_op_set_operands(op, operands, op->n_operands - 1);
 }
 
+static bool is_vector(const tw_value *value)
+{
+    return value->type->kind == TW_TYPE_VECTOR;
+}
+
 /* Whether one of the maps uses a vector of indices. */
 static bool uses_lanes(const tw_op *op, const operand_info *info)
 {
     for (unsigned i = 0; i < info->n; i++) {
-        if (tw_operand(op, info->first + i)->type->kind != TW_TYPE_VECTOR)
+        if (!is_vector(tw_operand(op, info->first + i)))
             continue;
         for (const char *const *name = tw_index_map_names(op); *name; name++) {
             tw_attr map = tw_op_attr(op, *name);
@@ -115,47 +121,72 @@ static bool uses_lanes(const tw_op *op, const operand_info *info)
     return false;
 }
 
-/* An unmasked load of one element into all lanes loads it once. */
-static void broadcast_load(tw_context *ctx, tw_op *op)
+/* The scalar that all lanes of the value are, made before the builder's place; NULL when it is not
+ * known to be one. */
+static tw_value *scalar_of(tw_builder *b, tw_value *value)
 {
-    tw_value *operands[TW_MAX_EXPR_DIMS + 1];
-    for (unsigned i = 0; i < op->n_operands; i++)
-        operands[i] = tw_operand(op, i);
+    if (!value->op)
+        return NULL;
+    if (tw_is_loop(value->op, TW_LOOP_BROADCAST))
+        return tw_operand(value->op, 0);
+    if (!tw_is_loop(value->op, TW_LOOP_CONST))
+        return NULL;
+    tw_type type = tw_type_scalar(b->ctx, value->type->elem);
+    return tw_result(tw_build(b, &tw_loop_ops[TW_LOOP_CONST], NULL, 0, &type, 1, "value",
+                              tw_op_attr(value->op, "value"), NULL),
+                     0);
+}
+
+/* A load of one element into all lanes loads it once; false when it cannot. */
+static bool load_once(tw_context *ctx, tw_op *op, const operand_info *info)
+{
+    tw_value *operands[TW_MAX_EXPR_DIMS], *other = NULL;
+    tw_attr index = tw_op_attr(op, "index"), where = tw_op_attr(op, "where");
     tw_builder b = tw_builder_before(ctx, op);
-    tw_attr index = tw_op_attr(op, "index");
-    tw_value *value = tw_loop_load(&b, operands[0], index->u.map.exprs, operands + 1,
-                                   op->n_operands - 1, NULL, 0, NULL);
+    if (where && !(other = scalar_of(&b, tw_operand(op, op->n_operands - 1))))
+        return false;
+    /* No map uses the vectors among the operands: anything may stand in their places. */
+    tw_value *none = info->n ? tw_loop_const_int(&b, tw_type_scalar(ctx, TW_INDEX), 0) : NULL;
+    for (unsigned i = 0; i < info->n; i++) {
+        tw_value *operand = tw_operand(op, info->first + i);
+        operands[i] = is_vector(operand) ? none : operand;
+    }
+    tw_value *value =
+        tw_loop_load(&b, tw_operand(op, 0), index->u.map.exprs, operands, info->n,
+                     where ? where->u.map.exprs : NULL, where ? where->u.map.n : 0, other);
+    tw_index_compact(ctx, value->op);
     value = tw_loop_op(&b, TW_LOOP_BROADCAST, &value, 1, op->results[0].type);
     tw_value_replace_all(tw_result(op, 0), value);
     tw_op_erase(op);
+    return true;
 }
 
 static void simplify_load(tw_context *ctx, tw_op *op, const operand_info *info)
 {
-    tw_attr where = tw_op_attr(op, "where");
-    bool masked = where != NULL, vector = op->results[0].type->kind == TW_TYPE_VECTOR;
+    tw_attr index = tw_op_attr(op, "index"), where = tw_op_attr(op, "where");
     truth t = reduce_conditions(ctx, op, info);
-    /* The lanes may come from a condition alone; then one that has them must stay. */
-    if (t == SOMETIMES && vector && !uses_lanes(op, info))
-        tw_op_set_attr(op, "where", where);
     if (t == NEVER) {
         tw_value_replace_all(tw_result(op, 0), tw_operand(op, op->n_operands - 1));
         tw_op_erase(op);
         return;
     }
-    if (t == ALWAYS && masked) {
+    if (t == ALWAYS && where) {
         tw_op_set_attr(op, "where", NULL);
         drop_other(op);
     }
     simplify_map(ctx, op, "index", info);
-    bool lanes = uses_lanes(op, info);
+    if (is_vector(tw_result(op, 0)) && !uses_lanes(op, info)) {
+        if (load_once(ctx, op, info))
+            return;
+        tw_op_set_attr(op, "index", index); /* something has to hold the lanes */
+        tw_op_set_attr(op, "where", where);
+    }
     tw_index_compact(ctx, op);
-    if (vector && !lanes && t == ALWAYS)
-        broadcast_load(ctx, op);
 }
 
 static void simplify_store(tw_context *ctx, tw_op *op, const operand_info *info)
 {
+    tw_attr index = tw_op_attr(op, "index"), where = tw_op_attr(op, "where");
     truth t = reduce_conditions(ctx, op, info);
     if (t == NEVER) {
         tw_op_erase(op);
@@ -164,6 +195,10 @@ static void simplify_store(tw_context *ctx, tw_op *op, const operand_info *info)
     if (t == ALWAYS)
         tw_op_set_attr(op, "where", NULL);
     simplify_map(ctx, op, "index", info);
+    if (is_vector(tw_operand(op, 0)) && !uses_lanes(op, info)) {
+        tw_op_set_attr(op, "index", index);
+        tw_op_set_attr(op, "where", where);
+    }
     tw_index_compact(ctx, op);
 }
 
@@ -178,6 +213,14 @@ static void simplify_if(tw_context *ctx, tw_op *op, const operand_info *info)
     tw_op_erase(op);
 }
 
+static tw_value **operands_of(tw_context *ctx, const tw_op *op)
+{
+    tw_value **operands = TW_NEW_ARRAY(tw_context_arena(ctx), tw_value *, op->n_operands);
+    for (unsigned i = 0; i < op->n_operands; i++)
+        operands[i] = tw_operand(op, i);
+    return operands;
+}
+
 static void simplify_for(tw_context *ctx, tw_op *op, const operand_info *info)
 {
     simplify_map(ctx, op, "bounds", info);
@@ -188,10 +231,8 @@ static void simplify_for(tw_context *ctx, tw_op *op, const operand_info *info)
     if (tw_expr_range(trips, info->ranges, info->n).hi <= 0) {
         tw_op_erase(op);
     } else if (tw_expr_as_const(trips, &count) && count <= step) {
-        tw_value **operands = TW_NEW_ARRAY(tw_context_arena(ctx), tw_value *, op->n_operands);
-        for (unsigned i = 0; i < op->n_operands; i++)
-            operands[i] = tw_operand(op, i);
-        tw_index_replace_value(ctx, op->regions[0].args[0], lo, operands, op->n_operands);
+        tw_index_replace_value(ctx, op->regions[0].args[0], lo, operands_of(ctx, op),
+                               op->n_operands);
         tw_region_splice(op->region, op, &op->regions[0]);
         tw_op_erase(op);
     } else {
@@ -199,27 +240,35 @@ static void simplify_for(tw_context *ctx, tw_op *op, const operand_info *info)
     }
 }
 
+static bool is_map_operand(const tw_use *use)
+{
+    unsigned first, n;
+    return tw_index_operands(use->user, &first, &n) && use->index >= first &&
+           use->index < first + n;
+}
+
 /* Puts the expression into the maps that use it; other uses keep the operation. */
 static void simplify_index(tw_context *ctx, tw_op *op, const operand_info *info)
 {
+    tw_value *result = tw_result(op, 0);
     simplify_map(ctx, op, "expr", info);
+    bool lanes = uses_lanes(op, info);
     tw_index_compact(ctx, op);
-    tw_value **operands = TW_NEW_ARRAY(tw_context_arena(ctx), tw_value *, op->n_operands);
-    for (unsigned i = 0; i < op->n_operands; i++)
-        operands[i] = tw_operand(op, i);
-    tw_index_subst subst = {tw_result(op, 0), tw_op_attr(op, "expr")->u.map.exprs[0], operands,
+    tw_index_subst subst = {result, tw_op_attr(op, "expr")->u.map.exprs[0], operands_of(ctx, op),
                             op->n_operands};
-    for (tw_use *use = tw_result(op, 0)->uses, *next; use; use = next) {
-        next = use->next;
-        unsigned first, n;
-        tw_op *user = use->user;
-        if (tw_index_operands(user, &first, &n) && use->index >= first && use->index < first + n) {
-            while (next && next->user == user) /* substitution rebuilds the user's whole list */
-                next = next->next;
-            tw_index_substitute(ctx, user, &subst, 1);
-        }
+    /* Substitution rebuilds a user's operands, and with them the list of uses: noted first. */
+    TW_VEC(tw_op *) users = {0};
+    for (tw_use *use = result->uses; use; use = use->next)
+        if (is_map_operand(use))
+            tw_vec_push(tw_context_arena(ctx), &users, use->user);
+    for (size_t i = 0; i < users.len; i++) /* again for a user that is listed twice: no harm */
+        tw_index_substitute(ctx, users.data[i], &subst, 1);
+    if (result->uses && is_vector(result) && !lanes) {
+        tw_builder b = tw_builder_before(ctx, op);
+        tw_value *one = tw_index_materialize(&b, subst.to, subst.operands, subst.n_operands);
+        tw_value_replace_all(result, tw_loop_op(&b, TW_LOOP_BROADCAST, &one, 1, result->type));
     }
-    if (!tw_result(op, 0)->uses)
+    if (!result->uses)
         tw_op_erase(op);
 }
 
@@ -249,25 +298,40 @@ static void simplify_op(tw_context *ctx, tw_op *op)
     }
 }
 
-typedef struct op_list {
-    tw_arena *arena;
-    TW_VEC(tw_op *) ops;
-} op_list;
+/* ---- The walk ---- */
 
-static bool collect(tw_op *op, void *data)
+static bool is_unused(const tw_op *op)
 {
-    op_list *list = data;
-    tw_vec_push(list->arena, &list->ops, op);
-    return true;
+    for (unsigned i = 0; i < op->n_results; i++)
+        if (op->results[i].uses)
+            return false;
+    if (tw_is_loop(op, TW_LOOP_FOR) || tw_is_loop(op, TW_LOOP_IF)) {
+        for (unsigned r = 0; r < op->n_regions; r++)
+            if (op->regions[r].first)
+                return false;
+        return true;
+    }
+    return tw_is_loop(op, TW_LOOP_LOAD) || op->def->traits & TW_TRAIT_PURE;
+}
+
+/* Whether op still stands where root stood: in it, or in what root left behind. */
+static bool is_there(const tw_op *root, const tw_region *around, const tw_op *op)
+{
+    while (op != root && op->region && op->region != around)
+        op = op->region->parent;
+    return op == root ? root->region == around : op->region != NULL;
 }
 
 void tw_simplify_loops(tw_context *ctx, tw_op *root)
 {
-    op_list list = {.arena = tw_context_arena(ctx)};
-    tw_walk(root, collect, &list);
-    for (size_t i = 0; i < list.ops.len; i++)
-        if (list.ops.data[i] == root || tw_op_is_ancestor(root, list.ops.data[i]))
-            simplify_op(ctx, list.ops.data[i]);
+    tw_loop_list list = tw_loop_collect(ctx, root, NULL);
+    const tw_region *around = root->region;
+    for (size_t i = 0; i < list.n; i++)
+        if (is_there(root, around, list.ops[i]))
+            simplify_op(ctx, list.ops[i]);
+    for (size_t i = list.n; i-- > 0;)
+        if (is_there(root, around, list.ops[i]) && list.ops[i]->region && is_unused(list.ops[i]))
+            tw_op_erase(list.ops[i]);
 }
 
 static bool run(tw_pass_run *pass)

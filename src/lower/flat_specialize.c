@@ -16,12 +16,9 @@
 #include "base/arena.h"
 #include "base/checked.h"
 #include "base/map.h"
-#include "base/vec.h"
 #include "dialect/loop/index_map.h"
 #include "dialect/loop/loop.h"
 #include "dialect/loop/loop_ranges.h"
-
-#include <string.h>
 
 /* Copies stop when the kernel has grown to that many operations. */
 enum { MAX_KERNEL_OPS = 6000, MAX_CONDITIONS = 16 };
@@ -223,16 +220,12 @@ static void double_body(specializer *s)
     tw_simplify_loops(s->ctx, branch);
 }
 
-static bool is_kind(const tw_op *loop, const char *kind)
-{
-    return !strcmp(tw_op_string(loop, "kind", "serial"), kind);
-}
-
 /* Specialises one loop; true when the region it stands in has to be looked at again. */
 static bool specialize_loop(specializer *s, tw_op *loop)
 {
-    bool parallel = is_kind(loop, "parallel");
-    if ((!parallel && !is_kind(loop, "serial")) || s->ops + size_of(loop) * 2 > MAX_KERNEL_OPS)
+    bool parallel = tw_is_for_kind(loop, "parallel");
+    if ((!parallel && !tw_is_for_kind(loop, "serial")) ||
+        s->ops + size_of(loop) * 2 > MAX_KERNEL_OPS)
         return false;
     s->loop = loop;
     s->found = (conditions){.n = 0};

@@ -7,26 +7,15 @@
 #include "lower/flat.h"
 
 #include "base/arena.h"
-#include "base/vec.h"
 #include "dialect/loop/index_map.h"
 #include "dialect/loop/loop.h"
-
-#include <string.h>
 
 /* A loop of more trips stays a loop: unrolling is for register tiles and small windows. */
 enum { MAX_TRIPS = 64 };
 
-typedef struct loop_list {
-    tw_arena *arena;
-    TW_VEC(tw_op *) ops;
-} loop_list;
-
-static bool collect(tw_op *op, void *data)
+static bool is_unrolled(const tw_op *op)
 {
-    loop_list *list = data;
-    if (tw_is_loop(op, TW_LOOP_FOR) && !strcmp(tw_op_string(op, "kind", ""), "unroll"))
-        tw_vec_push(list->arena, &list->ops, op);
-    return true;
+    return tw_is_for_kind(op, "unroll");
 }
 
 /* Copies the body in front of the loop with the variable replaced by `value`. */
@@ -71,11 +60,10 @@ static void unroll(tw_context *ctx, tw_op *loop)
 
 static bool run(tw_pass_run *pass)
 {
-    loop_list list = {.arena = tw_context_arena(pass->ctx)};
-    tw_walk(pass->root, collect, &list);
-    for (size_t i = list.ops.len; i-- > 0;) /* inner ones first */
-        unroll(pass->ctx, list.ops.data[i]);
-    pass->changes += list.ops.len;
+    tw_loop_list loops = tw_loop_collect(pass->ctx, pass->root, is_unrolled);
+    for (size_t i = loops.n; i-- > 0;) /* inner ones first */
+        unroll(pass->ctx, loops.ops[i]);
+    pass->changes += loops.n;
     return true;
 }
 

@@ -13,12 +13,9 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "base/vec.h"
 #include "dialect/loop/index_map.h"
 #include "dialect/loop/loop.h"
 #include "dialect/loop/loop_ranges.h"
-
-#include <string.h>
 
 enum { MAX_LANES = 256 };
 
@@ -410,25 +407,16 @@ static void vectorize(tw_context *ctx, tw_op *loop, int64_t lanes)
     tw_op_erase(loop);
 }
 
-typedef struct loop_list {
-    tw_arena *arena;
-    TW_VEC(tw_op *) ops;
-} loop_list;
-
-static bool collect(tw_op *op, void *data)
+static bool is_vectorized(const tw_op *op)
 {
-    loop_list *list = data;
-    if (tw_is_loop(op, TW_LOOP_FOR) && !strcmp(tw_op_string(op, "kind", ""), "vectorize"))
-        tw_vec_push(list->arena, &list->ops, op);
-    return true;
+    return tw_is_for_kind(op, "vectorize");
 }
 
 static bool run(tw_pass_run *pass)
 {
-    loop_list list = {.arena = tw_context_arena(pass->ctx)};
-    tw_walk(pass->root, collect, &list);
-    for (size_t i = list.ops.len; i-- > 0;) { /* inner ones first */
-        tw_op *loop = list.ops.data[i];
+    tw_loop_list loops = tw_loop_collect(pass->ctx, pass->root, is_vectorized);
+    for (size_t i = loops.n; i-- > 0;) { /* inner ones first */
+        tw_op *loop = loops.ops[i];
         int64_t lanes;
         if (can_vectorize(pass->ctx, loop, &lanes))
             vectorize(pass->ctx, loop, lanes);

@@ -136,8 +136,7 @@ static bool collect_access(tw_op *op, void *data)
 static bool bind_iters(tw_context *ctx, tw_block_info *b, const char **why)
 {
     tw_op *op = b->op;
-    tw_attr iters = tw_op_attr(op, "iters"), extents = tw_op_attr(op, "extents"),
-            bindings = tw_op_attr(op, "bindings");
+    tw_attr extents = tw_op_attr(op, "extents"), bindings = tw_op_attr(op, "bindings");
     tw_expr dims[TW_MAX_EXPR_DIMS];
     for (unsigned i = 0; i < op->n_operands; i++) {
         int at = tw_nest_find(&b->nest, tw_operand(op, i));
@@ -150,7 +149,7 @@ static bool bind_iters(tw_context *ctx, tw_block_info *b, const char **why)
         dims[i] = tw_expr_dim(ctx, (unsigned)at);
     }
     for (unsigned i = 0; i < b->n_iters; i++) {
-        b->reduce[i] = !strcmp(iters->u.array.items[i]->u.string.text, "reduce");
+        b->reduce[i] = tw_block_iter_reduces(op, i);
         b->has_reduce |= b->reduce[i];
         b->extents[i] = extents->u.map.exprs[i];
         b->bindings[i] = tw_expr_substitute(ctx, bindings->u.map.exprs[i], dims, op->n_operands);

@@ -32,11 +32,6 @@ bool tw_loop_const_extent(const tw_op *loop, int64_t *extent)
            tw_expr_as_const(tw_loop_hi(loop), extent);
 }
 
-const char *tw_loop_for_kind(const tw_op *loop)
-{
-    return tw_op_string(loop, "kind", "serial");
-}
-
 const char *tw_loop_name(const tw_op *loop)
 {
     const char *name = tw_loop_var(loop)->name;

@@ -34,8 +34,6 @@ static inline tw_value *tw_loop_var(const tw_op *loop)
 {
     return loop->regions[0].args[0];
 }
-/* "serial", "parallel", "vectorize" or "unroll". */
-const char *tw_loop_for_kind(const tw_op *loop);
 /* Name of the variable, for messages; never NULL. */
 const char *tw_loop_name(const tw_op *loop);
 

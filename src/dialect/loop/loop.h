@@ -72,4 +72,24 @@ typedef struct tw_loop_access {
 /* False when op is neither load nor store. */
 bool tw_loop_get_access(const tw_op *op, tw_loop_access *out);
 
+/* Whether iteration variable i of a block is one of a reduction. */
+bool tw_block_iter_reduces(const tw_op *block, size_t i);
+
+/* ---- Lists ---- */
+
+/* Operations below (and with) root, outer ones first, for passes that change what they look at. */
+typedef struct tw_loop_list {
+    tw_op **ops;
+    size_t n;
+} tw_loop_list;
+/* Those that `wanted` accepts (NULL: all). */
+tw_loop_list tw_loop_collect(tw_context *ctx, tw_op *root, bool (*wanted)(const tw_op *op));
+/* "serial", "parallel", "vectorize" or "unroll"; for a loop.for only. */
+static inline const char *tw_loop_for_kind(const tw_op *loop)
+{
+    return tw_op_string(loop, "kind", "serial");
+}
+/* Whether op is a loop.for of that kind. */
+bool tw_is_for_kind(const tw_op *op, const char *kind);
+
 #endif

@@ -2,6 +2,7 @@
 #include "dialect/loop/loop.h"
 
 #include "base/arena.h"
+#include "base/vec.h"
 
 #include <string.h>
 
@@ -146,4 +147,37 @@ bool tw_loop_get_access(const tw_op *op, tw_loop_access *out)
     out->value = load ? NULL : tw_operand(op, 0);
     out->other = load && out->where ? tw_operand(op, op->n_operands - 1) : NULL;
     return true;
+}
+
+bool tw_block_iter_reduces(const tw_op *block, size_t i)
+{
+    return !strcmp(tw_op_attr(block, "iters")->u.array.items[i]->u.string.text, "reduce");
+}
+
+/* ---- Lists ---- */
+
+typedef struct collector {
+    tw_arena *arena;
+    bool (*wanted)(const tw_op *op);
+    TW_VEC(tw_op *) ops;
+} collector;
+
+static bool collect(tw_op *op, void *data)
+{
+    collector *c = data;
+    if (!c->wanted || c->wanted(op))
+        tw_vec_push(c->arena, &c->ops, op);
+    return true;
+}
+
+tw_loop_list tw_loop_collect(tw_context *ctx, tw_op *root, bool (*wanted)(const tw_op *op))
+{
+    collector c = {.arena = tw_context_arena(ctx), .wanted = wanted};
+    tw_walk(root, collect, &c);
+    return (tw_loop_list){c.ops.data, c.ops.len};
+}
+
+bool tw_is_for_kind(const tw_op *op, const char *kind)
+{
+    return tw_is_loop(op, TW_LOOP_FOR) && !strcmp(tw_loop_for_kind(op), kind);
 }

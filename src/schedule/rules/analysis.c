@@ -3,12 +3,11 @@
 
 #include "base/arena.h"
 #include "base/checked.h"
-
-#include <string.h>
+#include "base/vec.h"
 
 /* The value of an access's flat index at a point of the iteration space; other values count as 0.
  */
-static bool flat_index(const tw_block_info *block, const tw_op *op, const tw_loop_access *a,
+static bool flat_index(const tw_rule_block *block, const tw_op *op, const tw_loop_access *a,
                        const int64_t *point, int64_t *out)
 {
     int64_t dims[TW_MAX_EXPR_DIMS] = {0};
@@ -29,7 +28,7 @@ static bool flat_index(const tw_block_info *block, const tw_op *op, const tw_loo
     return true;
 }
 
-static void find_uses(const tw_block_info *block, const tw_loop_access *a, tw_block_access *out)
+static void find_uses(const tw_rule_block *block, const tw_loop_access *a, tw_rule_access *out)
 {
     for (unsigned i = 0; i < a->n_index; i++) {
         bool used = false;
@@ -45,58 +44,67 @@ static void find_uses(const tw_block_info *block, const tw_loop_access *a, tw_bl
     }
 }
 
-static bool add_access(tw_block_info *block, tw_op *op)
+/* A block whose operations are being read. */
+typedef struct reader {
+    tw_arena *arena;
+    tw_rule_block *block;
+    TW_VEC(tw_rule_access) accesses;
+} reader;
+
+static bool add_access(reader *r, tw_op *op)
 {
     tw_loop_access a;
     if (!tw_loop_get_access(op, &a))
         return true;
-    if (block->n_accesses == TW_RULE_MAX_ACCESSES)
-        return false;
-    tw_block_access *out = &block->accesses[block->n_accesses++];
-    *out = (tw_block_access){
+    tw_rule_block *block = r->block;
+    tw_rule_access out = {
         .op = op, .buffer = a.buffer, .is_store = a.value != NULL, .masked = a.where != NULL};
-    find_uses(block, &a, out);
+    find_uses(block, &a, &out);
     int64_t point[TW_RULE_MAX_ITERS] = {0}, origin, at;
+    int64_t *stride = TW_NEW_ARRAY(r->arena, int64_t, block->n_iters);
     if (!flat_index(block, op, &a, point, &origin))
         return false;
     for (unsigned i = 0; i < block->n_iters; i++) {
         point[i] = 1;
-        if (!flat_index(block, op, &a, point, &at))
+        if (!flat_index(block, op, &a, point, &at) || !tw_sub_i64(at, origin, &stride[i]))
             return false;
         point[i] = 0;
-        out->stride[i] = at - origin;
     }
+    out.stride = stride;
+    tw_vec_push(r->arena, &r->accesses, out);
     return true;
 }
 
 static bool scan_op(tw_op *op, void *data)
 {
-    tw_block_info *block = data;
-    if (op == block->op)
-        return true;
-    block->body_ops++;
-    block->has_loops |= op->n_regions > 0;
-    return add_access(block, op);
+    reader *r = data;
+    r->block->body_ops++;
+    r->block->has_loops |= op->n_regions > 0;
+    return add_access(r, op);
 }
 
-static bool analyze_block(tw_op *op, tw_block_info *out)
+static bool analyze_block(tw_arena *arena, tw_op *op, tw_rule_block *out)
 {
-    *out = (tw_block_info){.op = op, .name = tw_op_string(op, "sym_name", ""), .work = 1};
-    tw_attr iters = tw_op_attr(op, "iters"), extents = tw_op_attr(op, "extents");
-    out->n_iters = (unsigned)iters->u.array.n;
+    *out = (tw_rule_block){.op = op, .name = tw_op_string(op, "sym_name", ""), .work = 1};
+    tw_attr extents = tw_op_attr(op, "extents");
+    out->n_iters = (unsigned)extents->u.map.n;
     out->sequential = tw_op_attr(op, "order") != NULL;
+    out->has_init = op->regions[0].first != NULL;
     if (out->n_iters > TW_RULE_MAX_ITERS)
         return false;
     for (unsigned i = 0; i < out->n_iters; i++) {
-        out->reduce[i] = !strcmp(iters->u.array.items[i]->u.string.text, "reduce");
+        out->reduce[i] = tw_block_iter_reduces(op, i);
         out->n_spatial += !out->reduce[i];
         if (!tw_expr_as_const(extents->u.map.exprs[i], &out->extent[i]) ||
             !tw_mul_i64(out->work, out->extent[i], &out->work))
             return false;
     }
+    reader r = {.arena = arena, .block = out};
     for (tw_op *inner = op->regions[1].first; inner; inner = inner->next)
-        if (!tw_walk(inner, scan_op, out))
+        if (!tw_walk(inner, scan_op, &r))
             return false;
+    out->accesses = r.accesses.data;
+    out->n_accesses = (unsigned)r.accesses.len;
     unsigned stores = 0;
     for (unsigned i = 0; i < out->n_accesses; i++)
         if (out->accesses[i].is_store) {
@@ -108,22 +116,24 @@ static bool analyze_block(tw_op *op, tw_block_info *out)
     return tw_mul_i64(out->work, out->body_ops, &out->work);
 }
 
-static bool visit(tw_op *op, void *data)
+static bool is_block(const tw_op *op)
 {
-    tw_kernel_blocks *k = data;
-    if (!tw_is_loop(op, TW_LOOP_BLOCK))
-        return true;
-    return k->n < TW_RULE_MAX_BLOCKS && analyze_block(op, &k->blocks[k->n++]);
+    return tw_is_loop(op, TW_LOOP_BLOCK);
 }
 
 bool tw_analyze_kernel(tw_context *ctx, tw_op *kernel, tw_kernel_blocks *out)
 {
-    (void)ctx;
-    out->n = 0;
-    return tw_walk(kernel, visit, out);
+    tw_arena *arena = tw_context_arena(ctx);
+    tw_loop_list list = tw_loop_collect(ctx, kernel, is_block);
+    tw_rule_block *blocks = TW_NEW_ARRAY(arena, tw_rule_block, list.n);
+    *out = (tw_kernel_blocks){blocks, (unsigned)list.n};
+    for (size_t i = 0; i < list.n; i++)
+        if (!analyze_block(arena, list.ops[i], &blocks[i]))
+            return false;
+    return true;
 }
 
-int tw_contiguous_iter(const tw_block_info *block, const tw_block_access *access)
+int tw_contiguous_iter(const tw_rule_block *block, const tw_rule_access *access)
 {
     int found = -1;
     for (unsigned i = 0; i < block->n_iters; i++)
@@ -132,7 +142,7 @@ int tw_contiguous_iter(const tw_block_info *block, const tw_block_access *access
     return found;
 }
 
-bool tw_access_reaches(const tw_block_info *block, const tw_block_access *access, unsigned iter,
+bool tw_access_reaches(const tw_rule_block *block, const tw_rule_access *access, unsigned iter,
                        int64_t extent)
 {
     tw_loop_access a;
@@ -159,10 +169,16 @@ bool tw_access_reaches(const tw_block_info *block, const tw_block_access *access
     return true;
 }
 
-bool tw_is_injective(const tw_block_info *block)
+bool tw_is_injective(const tw_rule_block *block)
 {
-    return block->store && block->n_spatial == block->n_iters && !block->sequential &&
-           !block->store->masked && !block->store->indirect && !block->has_loops;
+    const tw_rule_access *store = block->store;
+    if (!store || block->n_spatial != block->n_iters || block->sequential || block->has_init ||
+        block->has_loops || store->masked || store->indirect)
+        return false;
+    for (unsigned i = 0; i < block->n_accesses; i++)
+        if (!block->accesses[i].is_store && block->accesses[i].buffer == store->buffer)
+            return false;
+    return true;
 }
 
 bool tw_is_internal(const tw_value *buffer)
@@ -170,7 +186,7 @@ bool tw_is_internal(const tw_value *buffer)
     return buffer->op && tw_is_loop(buffer->op, TW_LOOP_ALLOC);
 }
 
-const tw_block_info *tw_producer(const tw_kernel_blocks *k, const tw_value *buffer)
+const tw_rule_block *tw_producer(const tw_kernel_blocks *k, const tw_value *buffer)
 {
     for (unsigned i = k->n; i-- > 0;)
         for (unsigned a = 0; a < k->blocks[i].n_accesses; a++)
@@ -179,7 +195,7 @@ const tw_block_info *tw_producer(const tw_kernel_blocks *k, const tw_value *buff
     return NULL;
 }
 
-unsigned tw_readers(const tw_kernel_blocks *k, const tw_value *buffer, const tw_block_info **reader)
+unsigned tw_readers(const tw_kernel_blocks *k, const tw_value *buffer, const tw_rule_block **reader)
 {
     unsigned n = 0;
     for (unsigned i = 0; i < k->n; i++) {

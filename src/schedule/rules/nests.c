@@ -2,7 +2,7 @@
  * that is contiguous in memory in vectors. */
 #include "schedule/rules/rule.h"
 
-static bool schedule_spatial(tw_rule *r, const tw_block_info *b, tw_value *block)
+static bool schedule_spatial(tw_rule *r, const tw_rule_block *b, tw_value *block)
 {
     tw_value *loops[TW_RULE_MAX_LOOPS], *parts[2];
     int n = tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS);
@@ -20,7 +20,7 @@ static bool schedule_spatial(tw_rule *r, const tw_block_info *b, tw_value *block
     return tw_rule_parallelize(r, loops, &count, joinable, b->work);
 }
 
-static bool schedule_reduction(tw_rule *r, const tw_block_info *b, tw_value *block)
+static bool schedule_reduction(tw_rule *r, const tw_rule_block *b, tw_value *block)
 {
     tw_value *loops[TW_RULE_MAX_LOOPS];
     int n = tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS);
@@ -37,7 +37,7 @@ static bool schedule_reduction(tw_rule *r, const tw_block_info *b, tw_value *blo
 bool tw_rule_nests(tw_rule *r)
 {
     for (unsigned i = 0; i < r->k->n; i++) {
-        const tw_block_info *b = &r->k->blocks[i];
+        const tw_rule_block *b = &r->k->blocks[i];
         if (b->sequential || b->has_loops || !b->store)
             continue;
         tw_value *block = tw_sched_get_block(r->s, b->name);

@@ -101,7 +101,7 @@ static bool is_costly(const tw_op *op)
     }
 }
 
-static bool has_costly_op(const tw_block_info *b)
+static bool has_costly_op(const tw_rule_block *b)
 {
     for (const tw_op *op = b->op->regions[1].first; op; op = op->next)
         if (is_costly(op))
@@ -110,10 +110,10 @@ static bool has_costly_op(const tw_block_info *b)
 }
 
 /* How often each element of the buffer is read by the block, at most. */
-static bool reads_each_once(const tw_block_info *reader, const tw_value *buffer)
+static bool reads_each_once(const tw_rule_block *reader, const tw_value *buffer)
 {
     for (unsigned a = 0; a < reader->n_accesses; a++) {
-        const tw_block_access *x = &reader->accesses[a];
+        const tw_rule_access *x = &reader->accesses[a];
         if (x->buffer != buffer || x->is_store)
             continue;
         for (unsigned i = 0; i < reader->n_iters; i++)
@@ -123,9 +123,9 @@ static bool reads_each_once(const tw_block_info *reader, const tw_value *buffer)
     return true;
 }
 
-static bool worth_inlining(const tw_rule *r, const tw_block_info *b)
+static bool worth_inlining(const tw_rule *r, const tw_rule_block *b)
 {
-    const tw_block_info *reader = NULL;
+    const tw_rule_block *reader = NULL;
     if (!tw_is_injective(b) || !tw_is_internal(b->store->buffer) || b->body_ops > MAX_INLINE_OPS)
         return false;
     unsigned readers = tw_readers(r->k, b->store->buffer, &reader);

@@ -12,7 +12,7 @@ static unsigned common_rows(const tw_kernel_blocks *k)
 {
     unsigned rows = k->blocks[0].n_spatial;
     for (unsigned i = 0; i < k->n; i++) {
-        const tw_block_info *b = &k->blocks[i];
+        const tw_rule_block *b = &k->blocks[i];
         unsigned same = 0;
         while (same < rows && same < b->n_spatial && !b->reduce[same] &&
                b->extent[same] == k->blocks[k->n - 1].extent[same])
@@ -27,7 +27,7 @@ static bool stays_in_row(const tw_kernel_blocks *k, unsigned rows)
 {
     for (unsigned i = 0; i < k->n; i++)
         for (unsigned a = 0; a < k->blocks[i].n_accesses; a++) {
-            const tw_block_access *x = &k->blocks[i].accesses[a];
+            const tw_rule_access *x = &k->blocks[i].accesses[a];
             uint32_t mask = (UINT32_C(1) << rows) - 1;
             for (unsigned j = 0; j < rows; j++)
                 if (k->blocks[i].extent[j] == 1)
@@ -45,7 +45,7 @@ bool tw_rule_fits_rows(const tw_rule *r)
     if (!k->n)
         return false;
     for (unsigned i = 0; i < k->n; i++) {
-        const tw_block_info *b = &k->blocks[i];
+        const tw_rule_block *b = &k->blocks[i];
         if (!b->store || b->sequential || b->has_loops)
             return false;
         reduces |= b->n_spatial < b->n_iters;
@@ -57,7 +57,7 @@ bool tw_rule_fits_rows(const tw_rule *r)
 }
 
 /* The reduction's innermost loop in vectors of partial results. */
-static bool vectorize_reduction(tw_rule *r, const tw_block_info *b, tw_value *block, unsigned depth)
+static bool vectorize_reduction(tw_rule *r, const tw_rule_block *b, tw_value *block, unsigned depth)
 {
     tw_value *loops[TW_RULE_MAX_LOOPS], *parts[3];
     int n = tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS);
@@ -96,7 +96,7 @@ static bool vectorize_reduction(tw_rule *r, const tw_block_info *b, tw_value *bl
 bool tw_rule_rows(tw_rule *r)
 {
     const tw_kernel_blocks *k = r->k;
-    const tw_block_info *last = &k->blocks[k->n - 1];
+    const tw_rule_block *last = &k->blocks[k->n - 1];
     unsigned rows = common_rows(k), n = rows;
     tw_value *block = tw_sched_get_block(r->s, last->name), *loops[TW_RULE_MAX_LOOPS];
     if (!block || tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS) < (int)rows)
@@ -110,7 +110,7 @@ bool tw_rule_rows(tw_rule *r)
             return false;
     }
     for (unsigned i = 0; i < k->n; i++) {
-        const tw_block_info *b = &k->blocks[i];
+        const tw_rule_block *b = &k->blocks[i];
         tw_value *inner = tw_sched_get_block(r->s, b->name);
         bool reduction = b->n_spatial < b->n_iters;
         unsigned lanes = tw_rule_lanes(r, b->store->buffer->type->elem,

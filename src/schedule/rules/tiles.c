@@ -26,9 +26,9 @@ typedef struct tile {
     bool padded; /* v runs on to a multiple of the tile's width */
 } tile;
 
-static const tw_block_info *only_reduction(const tw_kernel_blocks *k)
+static const tw_rule_block *only_reduction(const tw_kernel_blocks *k)
 {
-    const tw_block_info *found = NULL;
+    const tw_rule_block *found = NULL;
     for (unsigned i = 0; i < k->n; i++)
         if (k->blocks[i].n_spatial < k->blocks[i].n_iters) {
             if (found)
@@ -39,8 +39,8 @@ static const tw_block_info *only_reduction(const tw_kernel_blocks *k)
 }
 
 /* The block that reads the reduction's result, or NULL; false when there is more to it. */
-static bool find_epilogue(const tw_kernel_blocks *k, const tw_block_info *main,
-                          const tw_block_info **epilogue)
+static bool find_epilogue(const tw_kernel_blocks *k, const tw_rule_block *main,
+                          const tw_rule_block **epilogue)
 {
     *epilogue = NULL;
     if (!tw_is_internal(main->store->buffer))
@@ -51,7 +51,7 @@ static bool find_epilogue(const tw_kernel_blocks *k, const tw_block_info *main,
 
 bool tw_rule_fits_tiles(const tw_rule *r)
 {
-    const tw_block_info *main = only_reduction(r->k), *epilogue;
+    const tw_rule_block *main = only_reduction(r->k), *epilogue;
     if (!main || !main->store || main->sequential || main->has_loops || main->store->indirect)
         return false;
     int v = tw_contiguous_iter(main, main->store);
@@ -59,10 +59,10 @@ bool tw_rule_fits_tiles(const tw_rule *r)
 }
 
 /* Whether some load is the same for all steps of axis i but differs along v. */
-static bool reuses(const tw_block_info *b, int i, int v)
+static bool reuses(const tw_rule_block *b, int i, int v)
 {
     for (unsigned a = 0; a < b->n_accesses; a++) {
-        const tw_block_access *x = &b->accesses[a];
+        const tw_rule_access *x = &b->accesses[a];
         if (!x->is_store && x->buffer != b->store->buffer && !(x->uses >> i & 1) &&
             (x->uses >> v & 1))
             return true;
@@ -70,7 +70,7 @@ static bool reuses(const tw_block_info *b, int i, int v)
     return false;
 }
 
-static int choose_rows_axis(const tw_block_info *b, int v)
+static int choose_rows_axis(const tw_rule_block *b, int v)
 {
     int found = -1;
     for (int i = (int)b->n_iters - 1; i >= 0; i--) {
@@ -86,11 +86,11 @@ static int choose_rows_axis(const tw_block_info *b, int v)
 
 /* Cycles of one reduction step of a tile. A load along r that does not vary with v is a broadcast,
  * one that varies with both cannot be kept. */
-static double step_cycles(const tw_block_info *b, const tile *t, unsigned rows)
+static double step_cycles(const tw_rule_block *b, const tile *t, unsigned rows)
 {
     double fmas = rows * t->vectors / 2.0, loads = 0;
     for (unsigned a = 0; a < b->n_accesses; a++) {
-        const tw_block_access *x = &b->accesses[a];
+        const tw_rule_access *x = &b->accesses[a];
         if (x->is_store || x->buffer == b->store->buffer)
             continue;
         double n = 1;
@@ -106,7 +106,7 @@ static double step_cycles(const tw_block_info *b, const tile *t, unsigned rows)
 }
 
 /* Whether all operands have data for v up to a multiple of the tile's width. */
-static bool can_pad(const tw_block_info *b, int v, int64_t extent)
+static bool can_pad(const tw_rule_block *b, int v, int64_t extent)
 {
     for (unsigned a = 0; a < b->n_accesses; a++)
         if (b->accesses[a].buffer != b->store->buffer &&
@@ -115,7 +115,7 @@ static bool can_pad(const tw_block_info *b, int v, int64_t extent)
     return true;
 }
 
-static int64_t padded_extent(const tw_block_info *b, const tile *t)
+static int64_t padded_extent(const tw_rule_block *b, const tile *t)
 {
     int64_t width = (int64_t)t->lanes * t->vectors;
     return (b->extent[t->v] + width - 1) / width * width;
@@ -123,7 +123,7 @@ static int64_t padded_extent(const tw_block_info *b, const tile *t)
 
 /* Of all tiles. A last column whose lanes must be masked is slow: its accumulators go through
  * memory. */
-static double total_cycles(const tw_block_info *b, const tile *t)
+static double total_cycles(const tw_rule_block *b, const tile *t)
 {
     int64_t width = (int64_t)t->lanes * t->vectors;
     double columns = (double)(padded_extent(b, t) / width);
@@ -136,7 +136,7 @@ static double total_cycles(const tw_block_info *b, const tile *t)
     return columns * rows;
 }
 
-static void consider(const tw_rule *r, const tw_block_info *b, tile t, tile *best, double *least)
+static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *best, double *least)
 {
     bool fits = t.rows * t.vectors + t.vectors + 1 <= r->target->vector_registers;
     bool filled = (int64_t)(t.vectors - 1) * t.lanes < b->extent[t.v];
@@ -150,7 +150,7 @@ static void consider(const tw_rule *r, const tw_block_info *b, tile t, tile *bes
     }
 }
 
-static tile choose_tile(const tw_rule *r, const tw_block_info *b)
+static tile choose_tile(const tw_rule *r, const tw_rule_block *b)
 {
     tile best = {.v = tw_contiguous_iter(b, b->store), .vectors = 1, .rows = 1};
     best.r = choose_rows_axis(b, best.v);
@@ -166,7 +166,7 @@ static tile choose_tile(const tw_rule *r, const tw_block_info *b)
 }
 
 /* Bytes that a load touches over the iteration space of the axes it uses. */
-static double footprint(const tw_block_info *b, const tw_block_access *x)
+static double footprint(const tw_rule_block *b, const tw_rule_access *x)
 {
     double bytes = tw_elem_bits(x->buffer->type->elem) / 8.0;
     for (unsigned i = 0; i < b->n_iters; i++)
@@ -188,14 +188,14 @@ static double stream_cost(const tw_rule *r, double bytes)
 }
 
 /* Whether the loop over column blocks goes outside the one over row blocks. */
-static bool columns_outside(const tw_rule *r, const tw_block_info *b, const tile *t)
+static bool columns_outside(const tw_rule *r, const tw_rule_block *b, const tile *t)
 {
     if (t->r < 0)
         return true;
     double columns = (double)b->extent[t->v] / (t->lanes * t->vectors);
     double rows = (double)b->extent[t->r] / t->rows, outside = 0, inside = 0;
     for (unsigned a = 0; a < b->n_accesses; a++) {
-        const tw_block_access *x = &b->accesses[a];
+        const tw_rule_access *x = &b->accesses[a];
         if (x->is_store || x->buffer == b->store->buffer)
             continue;
         double bytes = footprint(b, x);
@@ -229,7 +229,7 @@ static bool split_axis(tw_rule *r, tw_value *loop, const int64_t *factors, unsig
     return tw_sched_split(r->s, loop, factors, n, out);
 }
 
-static bool make_nest(tw_rule *r, const tw_block_info *b, const tile *t, tw_value *block, nest *out)
+static bool make_nest(tw_rule *r, const tw_rule_block *b, const tile *t, tw_value *block, nest *out)
 {
     tw_value *loops[TW_RULE_MAX_LOOPS], *v[3] = {0}, *rows[2] = {0};
     int n = tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS);
@@ -279,7 +279,7 @@ static bool make_nest(tw_rule *r, const tw_block_info *b, const tile *t, tw_valu
 
 bool tw_rule_tiles(tw_rule *r)
 {
-    const tw_block_info *main = only_reduction(r->k), *after;
+    const tw_rule_block *main = only_reduction(r->k), *after;
     find_epilogue(r->k, main, &after);
     tile t = choose_tile(r, main);
     tw_value *block = tw_sched_get_block(r->s, main->name), *epilogue;
