@@ -112,5 +112,9 @@ unsigned tw_access_prefix(tw_cg *cg, const tw_access *a, unsigned *piece)
     unsigned n = tw_cg_lanes_prefix(&lanes), whole = tw_target_lanes(cg->target, 8 * a->bytes);
     *piece = is_power_of_2(n) ? n : whole;
     bool fixed_slot = a->stack && !a->index.n;
+    /* One lane alone would be computed as a scalar: LLVM 19 cannot select its comparison for
+     * AVX-512 ("v1i1 = scalar_to_vector"). */
+    if (n < 2)
+        return 0;
     return is_power_of_2(n) || fixed_slot ? n : 0;
 }
