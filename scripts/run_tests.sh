@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds and runs the tests: all of them on the release preset, the fast ones under the address and
+# Builds and runs the tests: all of them on the release preset, the quick ones under the address and
 # undefined-behaviour sanitizers, the runtime's under the thread sanitizer, and the fuzz targets for
 # a bounded time. Closes with one line that counts the cases of all runners.
 #
@@ -34,7 +34,7 @@ if [ $# -gt 0 ]; then
     run release "$@"
 else
     run release
-    run asan -L fast
+    run asan -L 'fast|small'
     run tsan -L threads
     run fuzz -L fuzz
 fi
