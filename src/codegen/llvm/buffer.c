@@ -8,13 +8,20 @@
 /* Larger buffers, and all once a function's stack holds that much, come from the host. */
 enum { STACK_BUFFER = 64 * 1024, STACK_TOTAL = 256 * 1024 };
 
+LLVMBuilderRef tw_cg_at_entry(tw_cg *cg)
+{
+    LLVMValueRef first = LLVMGetFirstInstruction(cg->fn->entry);
+    if (first)
+        LLVMPositionBuilderBefore(cg->side, first);
+    else
+        LLVMPositionBuilderAtEnd(cg->side, cg->fn->entry);
+    return cg->side;
+}
+
 LLVMValueRef tw_cg_alloca(tw_cg *cg, LLVMTypeRef type, unsigned align, const char *name)
 {
-    LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->b);
-    LLVMPositionBuilderBefore(cg->b, LLVMGetBasicBlockTerminator(cg->fn->entry));
-    LLVMValueRef slot = LLVMBuildAlloca(cg->b, type, name);
+    LLVMValueRef slot = LLVMBuildAlloca(tw_cg_at_entry(cg), type, name);
     LLVMSetAlignment(slot, align);
-    LLVMPositionBuilderAtEnd(cg->b, here);
     return slot;
 }
 
@@ -31,9 +38,6 @@ static LLVMValueRef host_alloc(tw_cg *cg, tw_op *op, tw_type type)
 {
     tw_cg_func *fn = cg->fn;
     LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->b);
-    LLVMValueRef slot = tw_cg_alloca(cg, cg->ptr, 8, "");
-    LLVMPositionBuilderBefore(cg->b, LLVMGetBasicBlockTerminator(fn->entry));
-    LLVMBuildStore(cg->b, LLVMConstNull(cg->ptr), slot);
     LLVMInstructionEraseFromParent(LLVMGetBasicBlockTerminator(fn->allocated));
     LLVMPositionBuilderAtEnd(cg->b, fn->allocated);
     tw_cg_lin count = tw_cg_count(cg, op, type, 0);
@@ -45,6 +49,7 @@ static LLVMValueRef host_alloc(tw_cg *cg, tw_op *op, tw_type type)
     LLVMValueRef alloc = tw_cg_host_field(cg, offsetof(tw_abi_host, alloc), cg->ptr);
     LLVMValueRef values[] = {fn->host, tw_cg_lin_value(cg, &count)};
     LLVMValueRef memory = LLVMBuildCall2(cg->b, signature, alloc, values, 2, "");
+    LLVMValueRef slot = tw_cg_alloca(cg, cg->ptr, 8, "");
     LLVMBuildStore(cg->b, memory, slot);
     LLVMValueRef none = LLVMBuildIsNull(cg->b, memory, "");
     tw_cg_exit_if(cg, none, "no memory for a kernel's buffer");

@@ -94,7 +94,8 @@ typedef struct tw_cg {
     const tw_cg_program *program;
     LLVMContextRef llvm;
     LLVMModuleRef module;
-    LLVMBuilderRef b;
+    LLVMBuilderRef b;    /* always at the end of a block */
+    LLVMBuilderRef side; /* for the entry block, see tw_cg_at_entry */
     LLVMTypeRef void_t, i1, i8, i16, i32, i64, half, f32, f64, ptr;
     tw_cg_func *fn;
     jmp_buf *handler;  /* of tw_cg_fail and of the arena */
@@ -212,6 +213,8 @@ LLVMValueRef tw_cg_offset(tw_cg *cg, LLVMValueRef pointer, LLVMValueRef bytes);
 void tw_cg_alloc(tw_cg *cg, tw_op *op);
 void tw_cg_view(tw_cg *cg, tw_op *op);
 void tw_cg_constant_buffer(tw_cg *cg, tw_op *op);
+/* A builder at the beginning of the function's entry block. */
+LLVMBuilderRef tw_cg_at_entry(tw_cg *cg);
 /* A stack slot in the entry block. */
 LLVMValueRef tw_cg_alloca(tw_cg *cg, LLVMTypeRef type, unsigned align, const char *name);
 
@@ -266,7 +269,9 @@ const char *tw_cg_symbol(tw_cg *cg, const char *name);
 /* Tells LLVM what is known of pointer parameter `at` (from 0). */
 void tw_cg_buffer_attributes(tw_cg *cg, LLVMValueRef f, unsigned at, const tw_cg_buffer *buffer);
 
-/* Starts and ends a function whose `value` and arguments are set: entry, exit, frees. */
+/* Starts a function whose `value` and arguments are set: entry and body, where building goes on.
+ * The other two add the exit, which frees and returns the status. */
+void tw_cg_func_open(tw_cg *cg, tw_cg_func *fn);
 void tw_cg_func_begin(tw_cg *cg, tw_cg_func *fn);
 void tw_cg_func_end(tw_cg *cg);
 /* Leaves the function when the condition holds: with a status, or with TW_CG_FAILED after telling
@@ -277,11 +282,14 @@ void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message);
 /* Loads a field of tw_abi_host. */
 LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type);
 
-/* ---- entry.c, callers.c ------------------------------------------------------------------------
+/* ---- entry.c, plan.c, callers.c
+ * ------------------------------------------------------------------------
  */
 
 /* The function that runs the model; its calls are numbered from 0 in the order of their text. */
 void tw_cg_entry(tw_cg *cg, tw_op *func);
+/* The function that plans memory for the model's symbols. */
+void tw_cg_plan(tw_cg *cg, tw_op *func);
 /* core.call and core.return of the entry; false when op is neither. */
 bool tw_cg_core(tw_cg *cg, tw_op *op);
 /* Fills the program from the module. False with a diagnostic. */

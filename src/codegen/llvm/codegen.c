@@ -89,6 +89,7 @@ static void open_module(tw_cg *cg, LLVMTargetMachineRef machine, const char *nam
     LLVMContextSetDiscardValueNames(cg->llvm, cg->options->form != TW_CODE_LLVM);
     cg->module = LLVMModuleCreateWithNameInContext(name, cg->llvm);
     cg->b = LLVMCreateBuilderInContext(cg->llvm);
+    cg->side = LLVMCreateBuilderInContext(cg->llvm);
     LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(machine);
     LLVMSetModuleDataLayout(cg->module, layout);
     LLVMDisposeTargetData(layout);
@@ -110,6 +111,7 @@ static void close_module(tw_cg *cg)
     if (!cg->llvm || cg->lost)
         return;
     LLVMDisposeBuilder(cg->b);
+    LLVMDisposeBuilder(cg->side);
     LLVMDisposeModule(cg->module);
     LLVMContextDispose(cg->llvm);
 }
@@ -136,6 +138,11 @@ static const char *job_name(const job *j)
     return tw_op_string(j->entry ? j->entry : j->kernels[0], "sym_name", "");
 }
 
+static bool has_symbols(const tw_cg_program *program)
+{
+    return program->symbols && program->symbols->u.array.n;
+}
+
 static void compile(tw_cg *cg, job *j, LLVMTargetMachineRef *machine)
 {
     if (!*machine)
@@ -143,6 +150,8 @@ static void compile(tw_cg *cg, job *j, LLVMTargetMachineRef *machine)
     open_module(cg, *machine, job_name(j));
     if (j->entry)
         tw_cg_entry(cg, j->entry);
+    if (j->entry && has_symbols(cg->program))
+        tw_cg_plan(cg, j->entry);
     for (size_t i = 0; i < j->n; i++)
         tw_cg_kernel(cg, j->kernels[i]);
     verify(cg);
@@ -301,9 +310,11 @@ bool tw_codegen_module(tw_context *ctx, tw_op *module, const tw_codegen_options 
         collect(ctx, &c, out);
         out->calls = c.program.calls;
         out->n_calls = c.program.n_calls;
-        out->entry = entry ? tw_arena_printf(tw_context_arena(ctx), "tw_entry%s",
-                                             options->suffix ? options->suffix : "")
-                           : NULL;
+        const char *suffix = options->suffix ? options->suffix : "";
+        tw_arena *arena = tw_context_arena(ctx);
+        out->entry = entry ? tw_arena_printf(arena, "tw_entry%s", suffix) : NULL;
+        out->plan =
+            entry && has_symbols(&c.program) ? tw_arena_printf(arena, "tw_plan%s", suffix) : NULL;
     }
     for (size_t i = 0; i < c.n_jobs; i++)
         if (c.jobs[i].code)

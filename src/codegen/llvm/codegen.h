@@ -16,6 +16,9 @@
  * Symbols. An expression's symbol s is symbols[i], i being its place in the module's attribute
  * `symbols` (an array of strings).
  *
+ * With symbols there is a tw_abi_plan "tw_plan" as well: the arena's bytes are @main's attribute
+ * `arena_size` (a number, or a MAP of one expression).
+ *
  * Memory. A loop.alloc with an attribute `offset` (a number, or a MAP of one expression over
  * symbols) lies that many bytes into the arena. Others are
  * made once per call of the kernel, or per call of the parallel loop's body that they stand in:
@@ -58,6 +61,7 @@ typedef struct tw_codegen_result {
     tw_code *pieces; /* in the context's memory */
     size_t n_pieces;
     const char *entry; /* symbol of the tw_abi_entry, or NULL when the module has no @main */
+    const char *plan;  /* of the tw_abi_plan; NULL without symbols */
     /* Its calls of kernels (core.call) in the order of their text: host->kernel_begin gets the
      * place in this list. */
     tw_op *const *calls;

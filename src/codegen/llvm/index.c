@@ -389,11 +389,10 @@ static tw_cg_lin symbol(tw_cg *cg, const tw_op *op, const char *name)
             i++;
         if (i == n)
             tw_cg_fail(cg, op, "symbol '%s' is not in the module's `symbols`", name);
-        LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->b);
-        LLVMPositionBuilderBefore(cg->b, LLVMGetBasicBlockTerminator(fn->entry));
-        LLVMValueRef at = tw_cg_offset(cg, fn->symbols, tw_cg_i64(cg, (int64_t)(i * 8)));
-        LLVMValueRef value = LLVMBuildLoad2(cg->b, cg->i64, at, name);
-        LLVMPositionBuilderAtEnd(cg->b, here);
+        LLVMBuilderRef b = tw_cg_at_entry(cg);
+        LLVMValueRef offset = tw_cg_i64(cg, (int64_t)i);
+        LLVMValueRef at = LLVMBuildGEP2(b, cg->i64, fn->symbols, &offset, 1, "");
+        LLVMValueRef value = LLVMBuildLoad2(b, cg->i64, at, name);
         tw_cg_lin_atom(cg, value, (tw_range){0, INT64_MAX});
         atom = fn->atoms.len;
         tw_map_put_str(&fn->symbol_atoms, name, (void *)atom);

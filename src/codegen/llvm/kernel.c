@@ -14,25 +14,35 @@ LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type)
     return LLVMBuildLoad2(cg->b, type, at, "");
 }
 
-void tw_cg_func_begin(tw_cg *cg, tw_cg_func *fn)
+void tw_cg_func_open(tw_cg *cg, tw_cg_func *fn)
 {
     cg->fn = fn;
     fn->values = tw_map_make(cg->arena);
     fn->symbol_atoms = tw_map_make(cg->arena);
     fn->entry = LLVMAppendBasicBlockInContext(cg->llvm, fn->value, "entry");
     fn->body = LLVMAppendBasicBlockInContext(cg->llvm, fn->value, "body");
-    fn->exit = LLVMAppendBasicBlockInContext(cg->llvm, fn->value, "exit");
     fn->allocated = fn->entry;
     LLVMPositionBuilderAtEnd(cg->b, fn->entry);
-    fn->status = LLVMBuildAlloca(cg->b, cg->i32, "status");
-    LLVMBuildStore(cg->b, tw_cg_int(cg->i32, 0), fn->status);
     LLVMBuildBr(cg->b, fn->body);
     LLVMPositionBuilderAtEnd(cg->b, fn->body);
+}
+
+void tw_cg_func_begin(tw_cg *cg, tw_cg_func *fn)
+{
+    tw_cg_func_open(cg, fn);
+    fn->exit = LLVMAppendBasicBlockInContext(cg->llvm, fn->value, "exit");
+    fn->status = tw_cg_alloca(cg, cg->i32, 4, "status");
+    LLVMPositionBuilderBefore(cg->side, LLVMGetBasicBlockTerminator(fn->entry));
+    LLVMBuildStore(cg->side, tw_cg_int(cg->i32, 0), fn->status);
 }
 
 static void free_heap(tw_cg *cg)
 {
     tw_cg_func *fn = cg->fn;
+    for (size_t i = 0; i < fn->heap.len; i++) { /* nothing yet */
+        LLVMPositionBuilderBefore(cg->side, LLVMGetNextInstruction(fn->heap.data[i]));
+        LLVMBuildStore(cg->side, LLVMConstNull(cg->ptr), fn->heap.data[i]);
+    }
     LLVMTypeRef args[] = {cg->ptr, cg->ptr};
     LLVMTypeRef signature = LLVMFunctionType(cg->void_t, args, 2, false);
     for (size_t i = fn->heap.len; i > 0; i--) {
