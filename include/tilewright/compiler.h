@@ -26,6 +26,17 @@ typedef struct tw_shape {
     const int64_t *dims;
 } tw_shape;
 
+/* Fixes the value of an input, which is no input of the compiled model then: a size, an axis or the
+ * like that decides what has to be compiled. `data` is row-major, 4-bit elements packed. */
+typedef struct tw_input_value {
+    const char *input;
+    tw_elem elem;
+    unsigned rank;
+    const int64_t *dims;
+    const void *data;
+    size_t size; /* bytes of data */
+} tw_input_value;
+
 /* What is written. */
 typedef enum tw_emit {
     TW_EMIT_MODEL,  /* a compiled model, for the runtime */
@@ -43,13 +54,15 @@ typedef struct tw_compile_options {
     size_t n_cpus;
     const tw_shape *shapes;
     size_t n_shapes;
+    const tw_input_value *values;
+    size_t n_values;
     const char *const *extra_outputs; /* names of inner values to give as further outputs */
     size_t n_extra_outputs;
     tw_emit emit;
-    const char *header;    /* for TW_EMIT_OBJECT: where the C header goes; NULL: none */
-    const char *pipeline;  /* graph passes instead of the level's; NULL: the level's */
-    bool precise;          /* no contraction to FMA, no reassociation of sums */
-    unsigned threads;      /* to compile with; 0: as many as the process may use */
+    const char *header;   /* for TW_EMIT_OBJECT: where the C header goes; NULL: none */
+    const char *pipeline; /* graph passes instead of the level's; NULL: the level's */
+    bool precise;         /* no contraction to FMA, no reassociation of sums */
+    unsigned threads;     /* to compile with; 0: as many as the process may use */
     /* Passes: dumps, timing, what is switched off. */
     tw_pipeline_options passes;
 } tw_compile_options;
@@ -62,8 +75,8 @@ bool tw_register_all(tw_context *ctx);
 bool tw_compile_file(tw_context *ctx, const char *model, const tw_compile_options *options,
                      const char *output);
 
-/* The same into a nameless file of memory: *fd is the caller's to close; for TW_EMIT_MODEL ready for
- * tw_model_load_fd. */
+/* The same into a nameless file of memory: *fd is the caller's to close; for TW_EMIT_MODEL ready
+ * for tw_model_load_fd. */
 bool tw_compile_to_fd(tw_context *ctx, const char *model, const tw_compile_options *options,
                       int *fd);
 

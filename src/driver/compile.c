@@ -22,11 +22,30 @@
 
 static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options *o)
 {
-    tw_import_shape *shapes = TW_NEW_ARRAY(tw_context_arena(ctx), tw_import_shape, o->n_shapes);
+    size_t n_shapes = o->n_shapes + o->n_values;
+    tw_import_shape *shapes = TW_NEW_ARRAY(tw_context_arena(ctx), tw_import_shape, n_shapes);
+    tw_array *values = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, o->n_values);
     for (size_t i = 0; i < o->n_shapes; i++)
         shapes[i] = (tw_import_shape){o->shapes[i].input, o->shapes[i].rank, o->shapes[i].dims};
+    for (size_t i = 0; i < o->n_values; i++) {
+        const tw_input_value *v = &o->values[i];
+        if (v->rank > TW_MAX_RANK) {
+            tw_error(ctx, NULL, "the value given for input '%s' has %u dimensions; at most %d",
+                     v->input, v->rank, TW_MAX_RANK);
+            return NULL;
+        }
+        shapes[o->n_shapes + i] = (tw_import_shape){v->input, v->rank, v->dims};
+        values[i] = (tw_array){.name = v->input,
+                               .elem = v->elem,
+                               .rank = v->rank,
+                               .data = (void *)(uintptr_t)v->data,
+                               .size = v->size};
+        memcpy(values[i].dims, v->dims, v->rank * sizeof *v->dims);
+    }
     tw_import_options options = {.shapes = shapes,
-                                 .n_shapes = o->n_shapes,
+                                 .n_shapes = n_shapes,
+                                 .values = values,
+                                 .n_values = o->n_values,
                                  .extra_outputs = o->extra_outputs,
                                  .n_extra_outputs = o->n_extra_outputs};
     return tw_import_onnx(ctx, path, &options);

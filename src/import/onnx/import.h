@@ -128,12 +128,18 @@ static inline const char *tw_onnx_text(const char *text)
 /* The element type of a TensorProto data type; false when there is none. */
 bool tw_onnx_elem(int32_t data_type, tw_elem *out);
 const char *tw_onnx_elem_name(int32_t data_type);
+/* The data of a tensor, its type and size; NULL with an error. It lies in the file if it can. */
+const void *tw_onnx_tensor_data(tw_onnx *im, const Onnx__TensorProto *tensor, const char *name,
+                                tw_type *type, size_t *bytes);
 /* A constant of the tensor's data, which stays in the file if it can. NULL with an error. */
 tw_value *tw_onnx_tensor(tw_onnx *im, const Onnx__TensorProto *tensor, const char *name);
 /* The type of a graph input, symbols that options fix replaced; NULL with an error. */
 tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input);
 /* Takes the shapes of the options: symbols of inputs get their sizes. */
 bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph);
+/* The value that options give to an input, as a constant. Sets *value to NULL when there is none;
+ * false with an error when it does not fit the declared type. */
+bool tw_onnx_fixed_input(tw_onnx *im, const Onnx__ValueInfoProto *input, tw_value **value);
 /* Checks the declared type of a value against the inferred one. */
 bool tw_onnx_check_declared(tw_onnx *im, const tw_onnx_scope *scope, const char *name,
                             const tw_value *value);

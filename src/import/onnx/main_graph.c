@@ -20,9 +20,11 @@ static bool add_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto
         if (tw_map_get_str(&scope->initializers, name))
             continue;
         tw_type type = tw_onnx_input_type(im, input);
-        if (!type || !tw_gb_check_type(&im->g, type))
+        tw_value *arg;
+        if (!type || !tw_gb_check_type(&im->g, type) || !tw_onnx_fixed_input(im, input, &arg))
             return false;
-        tw_value *arg = tw_region_add_arg(body, type, name);
+        if (!arg)
+            arg = tw_region_add_arg(body, type, name);
         if (tw_map_put_str(&scope->values, name, arg))
             return tw_error(im->ctx, im->loc, "two inputs have the name '%s'", name);
     }

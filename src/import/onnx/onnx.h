@@ -6,6 +6,7 @@
 #ifndef TW_IMPORT_ONNX_H
 #define TW_IMPORT_ONNX_H
 
+#include "base/npz.h"
 #include "tilewright/ir.h"
 
 enum {
@@ -23,6 +24,9 @@ typedef struct tw_import_shape {
 typedef struct tw_import_options {
     const tw_import_shape *shapes;
     size_t n_shapes;
+    const tw_array *values; /* of inputs, by name, which become constants; their shapes
+                               are in `shapes` as well */
+    size_t n_values;
     const char *const *extra_outputs; /* names of values that become outputs too */
     size_t n_extra_outputs;
     size_t max_file_size;     /* of the model and of each data file; 0: no bound */

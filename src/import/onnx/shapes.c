@@ -167,6 +167,27 @@ tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input)
     return tw_type_tensor(im->ctx, elem, (unsigned)rank, dims, NULL);
 }
 
+bool tw_onnx_fixed_input(tw_onnx *im, const Onnx__ValueInfoProto *input, tw_value **value)
+{
+    *value = NULL;
+    for (size_t i = 0; i < im->options->n_values; i++) {
+        const tw_array *a = &im->options->values[i];
+        if (strcmp(a->name, input->name))
+            continue;
+        tw_type type = tw_onnx_input_type(im, input);
+        if (!type)
+            return false;
+        if (type->elem != a->elem)
+            return tw_error(im->ctx, im->loc,
+                            "the value given for input '%s' is %s, but the model declares %s",
+                            a->name, tw_elem_name(a->elem), tw_elem_name(type->elem));
+        type = tw_type_tensor_static(im->ctx, a->elem, a->rank, a->dims);
+        *value = tw_gb_constant(&im->g, type, a->data, a->size, a->name);
+        return true;
+    }
+    return true;
+}
+
 /* ---- Declared types ---- */
 
 bool tw_onnx_check_declared(tw_onnx *im, const tw_onnx_scope *scope, const char *name,

@@ -182,10 +182,10 @@ static const void *data_of(tw_onnx *im, const Onnx__TensorProto *t, const char *
     return data && type->elem == TW_BOOL ? normal_bools(im, data, bytes) : data;
 }
 
-tw_value *tw_onnx_tensor(tw_onnx *im, const Onnx__TensorProto *t, const char *name)
+const void *tw_onnx_tensor_data(tw_onnx *im, const Onnx__TensorProto *t, const char *name,
+                                tw_type *type, size_t *bytes)
 {
     tw_elem elem;
-    size_t bytes;
     int64_t count;
     if (!tw_onnx_elem(t->data_type, &elem))
         return tw_gb_error(&im->g, "tensor '%s' has element type %s (%d), which is not supported",
@@ -201,12 +201,19 @@ tw_value *tw_onnx_tensor(tw_onnx *im, const Onnx__TensorProto *t, const char *na
             return tw_gb_error(&im->g, "tensor '%s' has the negative size %lld", name,
                                (long long)t->dims[i]);
     if (!tw_product_i64(t->dims, (int)t->n_dims, &count) ||
-        !tw_elem_bytes(elem, (uint64_t)count, &bytes))
+        !tw_elem_bytes(elem, (uint64_t)count, bytes))
         return tw_gb_error(&im->g, "the size of tensor '%s' overflows", name);
-    tw_type type = tw_type_tensor_static(im->ctx, elem, (unsigned)t->n_dims, t->dims);
+    *type = tw_type_tensor_static(im->ctx, elem, (unsigned)t->n_dims, t->dims);
     /* What the file holds bounds what has to be decoded. */
-    if (bytes > im->size && !(t->has_data_location && t->data_location))
-        return size_error(im, name, type, 0, "elements, or fewer than that");
-    const void *data = data_of(im, t, name, type, (size_t)count, bytes);
+    if (*bytes > im->size && !(t->has_data_location && t->data_location))
+        return size_error(im, name, *type, 0, "elements, or fewer than that");
+    return data_of(im, t, name, *type, (size_t)count, *bytes);
+}
+
+tw_value *tw_onnx_tensor(tw_onnx *im, const Onnx__TensorProto *t, const char *name)
+{
+    tw_type type;
+    size_t bytes;
+    const void *data = tw_onnx_tensor_data(im, t, name, &type, &bytes);
     return data ? tw_gb_constant(&im->g, type, data, bytes, *name ? name : NULL) : NULL;
 }

@@ -1,0 +1,140 @@
+/* list.c: the list of cases that do not pass, not_passing.txt, and the kinds of reasons in it.
+ *
+ * A line is `node/test_unique…@O3 operator: what the compiler says`, without @O3 when it holds at
+ * every level. Only the category is compared: a wrong result cannot hide behind another reason. */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Categories by what the text contains; the first row that fits. */
+static const struct {
+    const char *part, *category;
+} reasons[] = {
+    {"passes with inputs known", "values"},
+    {"wrong result", "wrong"},
+    {"crash:", "crash"},
+    {"ai.onnx.preview.training", "training"},
+    {"raining", "training"},
+    {"Sequence", "sequence"},
+    {"is no tensor", "sequence"},
+    {"not known (with counts)", "operator"},
+    {"depends on the model's data", "control"},
+    {"element type", "type"},
+    {"string", "string"},
+    {"output", "form"},
+};
+
+const char *conf_category(const conf_result *r)
+{
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (strstr(r->text, reasons[i].part))
+            return reasons[i].category;
+    return r->status == CONF_PASS ? "" : "other";
+}
+
+/* One line of the list; NULL for a comment. The line is cut up and kept. */
+static bool parse_line(char *line, conf_expected *out)
+{
+    line[strcspn(line, "\n")] = 0;
+    if (!*line || *line == '#')
+        return false;
+    char *space = strchr(line, ' '), *colon = space ? strchr(space, ':') : NULL;
+    *out = (conf_expected){.key = line, .category = "", .level = -1};
+    if (space)
+        *space = 0;
+    if (colon) {
+        *colon = 0;
+        out->category = space + 1;
+    }
+    char *at = strstr(line, "@O");
+    if (at) {
+        *at = 0;
+        out->level = atoi(at + 2);
+    }
+    return true;
+}
+
+bool conf_read_list(const char *path, conf_list *out)
+{
+    *out = (conf_list){0};
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        fprintf(stderr, "%s: %m\n", path);
+        return false;
+    }
+    size_t cap = 0;
+    char line[2048];
+    while (fgets(line, sizeof line, file)) {
+        conf_expected entry;
+        char *copy = strdup(line);
+        if (!copy || !parse_line(copy, &entry)) {
+            free(copy);
+            continue;
+        }
+        if (out->n == cap)
+            out->items = realloc(out->items, (cap = 2 * cap + 64) * sizeof entry);
+        if (!out->items)
+            abort();
+        out->items[out->n++] = entry;
+    }
+    fclose(file);
+    return true;
+}
+
+conf_expected *conf_find_expected(const conf_list *list, const char *key, int level)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (!strcmp(list->items[i].key, key) &&
+            (list->items[i].level < 0 || list->items[i].level == level))
+            return &list->items[i];
+    return NULL;
+}
+
+/* The comment lines at the top of a file; NULL when it cannot be read. */
+static char *read_header(const char *path)
+{
+    char line[2048];
+    FILE *file = fopen(path, "r");
+    char *header = calloc(1, 1 << 16);
+    while (file && header && fgets(line, sizeof line, file) && *line == '#')
+        strncat(header, line, (1 << 16) - strlen(header) - 1);
+    if (file)
+        fclose(file);
+    return header;
+}
+
+/* Whether a case ends in the same way at all levels. */
+static bool same_everywhere(const conf_result *r, size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (r[i].status != r[0].status || strcmp(conf_category(&r[i]), conf_category(&r[0])))
+            return false;
+    return true;
+}
+
+bool conf_write_list(const char *path, const conf_jobs *jobs, const conf_result *results)
+{
+    char *header = read_header(path);
+    FILE *file = fopen(path, "w");
+    if (!file || !header) {
+        fprintf(stderr, "%s: %m\n", path);
+        return false;
+    }
+    fputs(header, file);
+    free(header);
+    for (size_t i = 0; i < jobs->cases->n; i++) {
+        const conf_result *r = &results[i * jobs->n_levels];
+        bool same = same_everywhere(r, jobs->n_levels);
+        for (size_t k = 0; k < (same ? 1 : jobs->n_levels); k++) {
+            if (r[k].status == CONF_PASS)
+                continue;
+            fputs(jobs->cases->items[i].key, file);
+            if (!same)
+                fprintf(file, "@O%d", jobs->levels[k]);
+            fprintf(file, " %s: %s\n", conf_category(&r[k]), r[k].text);
+        }
+    }
+    return fclose(file) == 0;
+}
