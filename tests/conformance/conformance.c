@@ -153,8 +153,7 @@ int main(int argc, char **argv)
         a.levels[a.n_levels++] = 0;
         a.levels[a.n_levels++] = 3;
     }
-    if (!conf_find(a.data, a.words, a.n_words, &cases) ||
-        (a.list && !conf_read_list(a.list, &list)))
+    if (!conf_find(a.data, a.words, a.n_words, &cases))
         return 2;
     conf_jobs jobs = {&cases, a.levels, a.n_levels, a.jobs, a.seconds, (size_t)a.megabytes << 20};
     conf_result *results = calloc(cases.n * a.n_levels + 1, sizeof *results);
@@ -163,6 +162,8 @@ int main(int argc, char **argv)
         return 2;
     }
     if (a.update && a.list && !a.n_words && !conf_write_list(a.list, &jobs, results))
+        return 2;
+    if (a.list && !conf_read_list(a.list, &list))
         return 2;
     return report(&a, &list, &jobs, results) ? 0 : 1;
 }
