@@ -25,6 +25,14 @@ static double item(const tw_op *op, const char *name, size_t i, double absent)
     return a->kind == TW_ATTR_FLOAT ? a->u.real : (double)a->u.integer;
 }
 
+/* The length that corners are aligned to: in * scale before it is rounded down to the result's size,
+ * as ONNX's test data has it. A scale that was made from a size gives that size. */
+static float full_length(const axis_spec *s)
+{
+    float length = s->scale * (float)s->in, out = (float)s->out;
+    return fabsf(length - out) < 1e-3f ? out : length;
+}
+
 /* Where position o of the result lies in the operand. */
 static float coordinate(const axis_spec *s, int64_t o)
 {
@@ -33,7 +41,7 @@ static float coordinate(const axis_spec *s, int64_t o)
     if (!strcmp(c, "asymmetric"))
         return x / s->scale;
     if (!strcmp(c, "align_corners"))
-        return s->out == 1 ? 0 : x * (in - 1) / (out - 1);
+        return s->out == 1 ? 0 : x * (in - 1) / (full_length(s) - 1);
     if (!strcmp(c, "pytorch_half_pixel"))
         return s->out > 1 ? (x + 0.5f) / s->scale - 0.5f : 0;
     if (!strcmp(c, "tf_crop_and_resize"))

@@ -2,6 +2,8 @@
  * while compiling, memory that must not be touched, equal bytes, profiles. */
 #include "codegen_harness.h"
 
+#include <math.h>
+
 #include <sys/mman.h>
 
 /* ---- Parallel loops ---- */
@@ -81,6 +83,37 @@ static void parallel_loops(void **state)
             assert_memory_equal(z[0], z[1], sizeof z[0]);
             tw_model_free(model);
         }
+    tw_context_destroy(ctx);
+}
+
+/* ---- Names ---- */
+
+/* A kernel may have the name of a function that it calls. */
+static void names_of_imports(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "loop.kernel @exp(%X: buffer<4xf64>, %Y: buffer<4xf64>) attributes {outputs = 1} {\n"
+        "  loop.for %i = 0 to 4 {\n"
+        "    %x = loop.load %X[%i] : f64\n"
+        "    %y = loop.exp %x : f64\n"
+        "    loop.store %y, %Y[%i]\n"
+        "  }\n"
+        "}\n"
+        "func @main(%x: buffer<4xf64>, %y: buffer<4xf64>) attributes {outputs = 1} {\n"
+        "  call @exp(%x, %y)\n"
+        "  return\n"
+        "}\n";
+    tw_context *ctx = new_context();
+    double x[4] = {0, 1, -2, 700}, y[4];
+    tw_interp_buffer args[] = {{x, sizeof x}, {y, sizeof y}};
+    for (unsigned level = 0; level <= 2; level += 2) {
+        tw_model *model = compile_model(ctx, parse_module(ctx, text), "host", level, 64);
+        assert_int_equal(run_session(model, args, 1), TW_STATUS_OK);
+        for (int i = 0; i < 4; i++)
+            assert_true(fabs(y[i] - exp(x[i])) <= 1e-12 * exp(x[i]));
+        tw_model_free(model);
+    }
     tw_context_destroy(ctx);
 }
 
@@ -340,6 +373,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(parallel_loops),
+        cmocka_unit_test(names_of_imports),
         cmocka_unit_test(memory_runs_out),
         cmocka_unit_test(nothing_outside_is_touched),
         cmocka_unit_test(bytes_do_not_depend_on_threads),

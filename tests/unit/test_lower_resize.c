@@ -1,5 +1,6 @@
-/* Tests of lowering graph.resize against values that ONNX Runtime 1.32 computes (opset 19). The
- * operand's element i is i * 7 % 11 + i % 3 / 2. */
+/* Tests of lowering graph.resize against values that ONNX Runtime 1.32 computes (opset 19), and the
+ * reference implementation of the onnx package 1.22.0 where corners are aligned to a length that is
+ * no integer. The operand's element i is i * 7 % 11 + i % 3 / 2. */
 #include "lower_check.h"
 
 typedef struct resize_case {

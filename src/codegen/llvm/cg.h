@@ -264,7 +264,7 @@ void tw_cg_kernel(tw_cg *cg, tw_op *kernel);
 LLVMTypeRef tw_cg_kernel_type(tw_cg *cg, const tw_op *kernel);
 /* The kernel's function in this module, without a body if it was not there. */
 LLVMValueRef tw_cg_kernel_declare(tw_cg *cg, const tw_op *kernel);
-/* A symbol with the suffix of the options. */
+/* A symbol with the suffix of the options; not the name of a function of TW_IMPORTS. */
 const char *tw_cg_symbol(tw_cg *cg, const char *name);
 /* Tells LLVM what is known of pointer parameter `at` (from 0). */
 void tw_cg_buffer_attributes(tw_cg *cg, LLVMValueRef f, unsigned at, const tw_cg_buffer *buffer);

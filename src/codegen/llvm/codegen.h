@@ -26,7 +26,8 @@
  * Arguments of a kernel do not overlap, save those that a kernel attribute `alias`, an array of
  * argument numbers, lists, and those that a call in the module's function passes as one memory.
  *
- * Output. Objects are position independent, all symbols hidden (suffix appended), and refer
+ * Output. Objects are position independent, all symbols hidden (suffix appended, and
+ * "_kernel" to what is also the name of an import), and refer
  * outside themselves only to one another and to TW_IMPORTS of artifact/abi.h. */
 #ifndef TW_CODEGEN_LLVM_CODEGEN_H
 #define TW_CODEGEN_LLVM_CODEGEN_H

@@ -2,7 +2,7 @@
  * slots and takes memory, and one exit that gives it back and returns the status. */
 #include "codegen/llvm/cg.h"
 
-#include "tilewright/model.h"
+#include "artifact/abi.h"
 
 #include <string.h>
 
@@ -116,10 +116,22 @@ LLVMTypeRef tw_cg_kernel_type(tw_cg *cg, const tw_op *kernel)
     return LLVMFunctionType(cg->i32, args, body->n_args + HIDDEN, false);
 }
 
+/* Whether code may call a function of that name that is no kernel. */
+static bool is_import(const char *name)
+{
+#define NAME(import, signature) #import,
+    static const char *const imports[] = {TW_IMPORTS(NAME)};
+#undef NAME
+    for (size_t i = 0; i < sizeof imports / sizeof *imports; i++)
+        if (!strcmp(imports[i], name))
+            return true;
+    return false;
+}
+
 const char *tw_cg_symbol(tw_cg *cg, const char *name)
 {
-    const char *suffix = cg->options->suffix;
-    return suffix && *suffix ? tw_arena_printf(cg->arena, "%s%s", name, suffix) : name;
+    const char *suffix = cg->options->suffix ? cg->options->suffix : "";
+    return tw_arena_printf(cg->arena, "%s%s%s", name, is_import(name) ? "_kernel" : "", suffix);
 }
 
 LLVMValueRef tw_cg_kernel_declare(tw_cg *cg, const tw_op *kernel)
