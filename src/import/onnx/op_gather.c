@@ -228,3 +228,43 @@ bool tw_onnx_op_scatter_nd(tw_onnx_node *n)
     tw_value *operands[3] = {n->in[0], n->in[1], tw_gb_reshape(g, n->in[2], rank, dims)};
     return tw_onnx_set(n, 0, TW_GB_EMIT(g, SCATTER_ND, operands, 3, x, {"reduction", reduction}));
 }
+
+/* A cache whose entries from a place on (one for each batch) are replaced; circular: going on at
+ * the start. */
+bool tw_onnx_op_tensor_scatter(tw_onnx_node *n)
+{
+    bool ok = true;
+    unsigned axis;
+    tw_gb *g = n->g;
+    tw_type x = n->in[0]->type, update = n->in[1]->type;
+    tw_expr along[TW_MAX_RANK], batch[TW_MAX_RANK];
+    int64_t given = tw_onnx_int(n, "axis", -2, &ok);
+    const char *mode = tw_onnx_string(n, "mode", "linear", &ok);
+    if (!ok || !tw_onnx_axis(n, given, x->rank, &axis))
+        return false;
+    bool circular = !strcmp(mode, "circular"), fits = update->rank == x->rank && axis > 0 &&
+                                                     update->elem == x->elem;
+    for (unsigned i = 0; fits && i < x->rank; i++) {
+        fits = i == axis || !tw_gb_differ(g, update->dims[i], x->dims[i]);
+        along[i] = i == axis ? update->dims[i] : tw_gb_const(g, 1);
+        batch[i] = i == 0 ? x->dims[0] : tw_gb_const(g, 1);
+    }
+    if (!fits || (!circular && strcmp(mode, "linear")))
+        return tw_onnx_error(n, "cache %s and update %s do not fit, or the mode '%s' is neither "
+                                "linear nor circular",
+                             tw_gb_type_text(g, x), tw_gb_type_text(g, update), mode);
+    tw_value *index = tw_gb_iota(g, TW_I64, x->rank, along, axis);
+    if (tw_onnx_in(n, 2))
+        index = tw_gb_binary(g, TW_GRAPH_ADD, index,
+                             tw_gb_reshape(g, tw_gb_cast(g, n->in[2], TW_I64), x->rank, batch));
+    if (circular) {
+        tw_type one = tw_type_tensor_static(n->ctx, TW_I64, 1, (int64_t[]){1});
+        tw_value *size = TW_GB_EMIT(g, SHAPE, n->in, 1, one, {"start", tw_attr_int(n->ctx, axis)},
+                                    {"end", tw_attr_int(n->ctx, axis + 1)});
+        index = tw_gb_binary(g, TW_GRAPH_MOD, index, tw_gb_reshape(g, size, 0, NULL));
+    }
+    index = tw_gb_expand(g, index, x->rank, update->dims);
+    tw_value *operands[3] = {n->in[0], index, n->in[1]};
+    return tw_onnx_set(n, 0, TW_GB_EMIT(g, SCATTER_ELEMENTS, operands, 3, x,
+                                        {"axis", tw_attr_int(n->ctx, axis)}));
+}

@@ -1,0 +1,369 @@
+/* op_grid.c: sampling at computed places: GridSample, AffineGrid; and blocks put together, Col2Im.
+ *
+ * GridSample reads, for each place, the elements around it (1, 2^n or 4^n of them) by gather_nd and
+ * adds them up with the weights of the interpolation. */
+#include "import/onnx/import.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_SPATIAL = 3, MAX_POINTS = 1 << 22 };
+typedef enum { NEAREST, LINEAR, CUBIC } interpolation;
+typedef enum { ZEROS, BORDER, REFLECTION } outside;
+
+/* One GridSample. Places are [batch, points]. */
+typedef struct sample {
+    tw_onnx_node *n;
+    tw_gb *g;
+    unsigned spatial;
+    interpolation mode;
+    outside padding;
+    bool corners;
+    int64_t sizes[MAX_SPATIAL];
+    tw_value *data;                /* [batch, space, channels] */
+    tw_value *place[MAX_SPATIAL];  /* coordinates, in elements */
+    tw_value *whole[MAX_SPATIAL];  /* their floors */
+    tw_value *weights[MAX_SPATIAL][4];
+} sample;
+
+static tw_value *plus(tw_gb *g, tw_value *x, double value)
+{
+    return value == 0 ? x : tw_gb_binary_scalar(g, TW_GRAPH_ADD, x, value);
+}
+
+static tw_value *times(tw_gb *g, tw_value *x, double value)
+{
+    return tw_gb_binary_scalar(g, TW_GRAPH_MUL, x, value);
+}
+
+static tw_value *clamp(tw_gb *g, tw_value *x, double low, double high)
+{
+    x = tw_gb_binary_scalar(g, TW_GRAPH_MAX, x, low);
+    return tw_gb_binary_scalar(g, TW_GRAPH_MIN, x, high);
+}
+
+/* ---- Places ---- */
+
+/* Mirrors coordinates at the borders of axis i until they lie inside. */
+static tw_value *reflect(const sample *s, tw_value *x, unsigned i)
+{
+    tw_gb *g = s->g;
+    double low = s->corners ? 0 : -0.5, span = (double)s->sizes[i] - (s->corners ? 1 : 0);
+    if (span <= 0)
+        return times(g, x, 0);
+    x = plus(g, x, -low);
+    tw_value *turns = tw_gb_unary(g, TW_GRAPH_FLOOR, times(g, x, 1 / (2 * span)));
+    x = tw_gb_binary(g, TW_GRAPH_SUB, x, times(g, turns, 2 * span));
+    tw_value *back = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, x), 2 * span);
+    return plus(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
+}
+
+/* Coordinates of axis i: of the grid's -1..1, in elements, inside if the padding says so. */
+static tw_value *place(const sample *s, tw_value *grid, unsigned i)
+{
+    tw_gb *g = s->g;
+    double size = (double)s->sizes[i];
+    /* The grid's last axis has the innermost coordinate first. */
+    tw_value *x = tw_gb_slice_axis(g, grid, 2, tw_gb_const(g, s->spatial - 1 - i), 1,
+                                   tw_gb_const(g, 1));
+    x = plus(g, tw_gb_squeeze(g, x, 4), 1);
+    x = s->corners ? times(g, x, (size - 1) / 2) : plus(g, times(g, x, size / 2), -0.5);
+    if (s->mode == NEAREST)
+        x = tw_gb_unary(g, TW_GRAPH_ROUND, x);
+    return s->padding == BORDER       ? clamp(g, x, 0, size - 1)
+           : s->padding == REFLECTION ? reflect(s, x, i)
+                                      : x;
+}
+
+/* ---- Weights ---- */
+
+/* ((a t + b) t + c) t + d */
+static tw_value *polynomial(tw_gb *g, tw_value *t, double a, double b, double c, double d)
+{
+    tw_value *y = plus(g, times(g, t, a), b);
+    y = plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), c);
+    return plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), d);
+}
+
+/* Of the elements floor(x) - 1 … floor(x) + 2 (cubic: Keys' convolution with -0.75) or floor(x),
+ * floor(x) + 1 (linear). */
+static void make_weights(sample *s, unsigned i)
+{
+    static const double a = -0.75;
+    tw_gb *g = s->g;
+    tw_value *t = tw_gb_binary(g, TW_GRAPH_SUB, s->place[i], s->whole[i]);
+    if (s->mode == LINEAR) {
+        s->weights[i][0] = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, t), 1);
+        s->weights[i][1] = t;
+    } else if (s->mode == CUBIC) {
+        s->weights[i][0] = polynomial(g, t, a, -2 * a, a, 0);
+        s->weights[i][1] = polynomial(g, t, a + 2, -(a + 3), 0, 1);
+        s->weights[i][2] = polynomial(g, t, -(a + 2), 2 * a + 3, -a, 0);
+        s->weights[i][3] = polynomial(g, t, -a, a, 0, 0);
+    }
+}
+
+/* ---- Elements ---- */
+
+/* Index along axis i, inside; *valid becomes false where it was not (zeros). */
+static tw_value *index_of(const sample *s, unsigned i, int64_t offset, tw_value **valid)
+{
+    tw_gb *g = s->g;
+    double last = (double)s->sizes[i] - 1;
+    tw_value *x = plus(g, s->whole[i], (double)offset);
+    if (s->padding == REFLECTION)
+        x = tw_gb_cast(g, tw_gb_cast(g, reflect(s, x, i), TW_I64), TW_F32);
+    if (s->padding == ZEROS) {
+        tw_value *inside =
+            tw_gb_binary(g, TW_GRAPH_AND, tw_gb_binary_scalar(g, TW_GRAPH_GREATER_EQUAL, x, 0),
+                         tw_gb_binary_scalar(g, TW_GRAPH_LESS_EQUAL, x, last));
+        *valid = *valid ? tw_gb_binary(g, TW_GRAPH_AND, *valid, inside) : inside;
+    }
+    return tw_gb_cast(g, clamp(g, x, 0, last), TW_I64);
+}
+
+/* The elements at an offset from the floors, times their weight: [batch, points, channels]. */
+static tw_value *tap(const sample *s, const int64_t *offsets, const unsigned *which)
+{
+    tw_gb *g = s->g;
+    tw_value *valid = NULL, *at = NULL, *weight = NULL;
+    for (unsigned i = 0; i < s->spatial; i++) {
+        tw_value *index = index_of(s, i, offsets[i], &valid);
+        at = at ? tw_gb_binary(g, TW_GRAPH_ADD, times(g, at, (double)s->sizes[i]), index) : index;
+        tw_value *w = s->mode == NEAREST ? NULL : s->weights[i][which[i]];
+        weight = weight && w ? tw_gb_binary(g, TW_GRAPH_MUL, weight, w) : w ? w : weight;
+    }
+    at = tw_gb_unsqueeze(g, at, 4);
+    if (!at)
+        return NULL;
+    tw_type data = s->data->type;
+    tw_expr dims[3] = {at->type->dims[0], at->type->dims[1], data->dims[2]};
+    tw_value *x = TW_GB_EMIT(g, GATHER_ND, ((tw_value *[]){s->data, at}), 2,
+                             tw_type_tensor(g->ctx, data->elem, 3, dims, NULL),
+                             {"batch_dims", tw_attr_int(g->ctx, 1)});
+    if (valid)
+        x = tw_gb_where(g, tw_gb_unsqueeze(g, valid, 4), x, tw_gb_scalar(g, data->elem, 0));
+    return weight ? tw_gb_binary(g, TW_GRAPH_MUL, x,
+                                 tw_gb_cast(g, tw_gb_unsqueeze(g, weight, 4), data->elem))
+                  : x;
+}
+
+static tw_value *sum_of_taps(const sample *s)
+{
+    unsigned each = s->mode == NEAREST ? 1 : s->mode == LINEAR ? 2 : 4, count = 1;
+    tw_value *sum = NULL;
+    for (unsigned i = 0; i < s->spatial; i++)
+        count *= each;
+    for (unsigned k = 0; k < count; k++) {
+        int64_t offsets[MAX_SPATIAL];
+        unsigned which[MAX_SPATIAL], rest = k;
+        for (unsigned i = 0; i < s->spatial; i++, rest /= each) {
+            which[i] = rest % each;
+            offsets[i] = (int64_t)which[i] - (s->mode == CUBIC ? 1 : 0);
+        }
+        tw_value *x = tap(s, offsets, which);
+        sum = sum ? tw_gb_binary(s->g, TW_GRAPH_ADD, sum, x) : x;
+        if (!sum)
+            return NULL;
+    }
+    return sum;
+}
+
+/* ---- GridSample ---- */
+
+/* The position of a name in a list; -1 with an error. */
+static int choice(tw_onnx_node *n, const char *attribute, const char *value,
+                  const char *const *names)
+{
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], value))
+            return i;
+    tw_gb_error(n->g, "attribute '%s' has the unknown value '%s'", attribute, value);
+    return -1;
+}
+
+static bool read_sample(sample *s)
+{
+    static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
+    static const char *const old_modes[] = {"nearest", "bilinear", "bicubic", NULL};
+    static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
+    tw_onnx_node *n = s->n;
+    bool ok = true, old = n->version < 20;
+    tw_type x = n->in[0]->type, grid = n->in[1]->type;
+    const char *mode = tw_onnx_string(n, "mode", old ? "bilinear" : "linear", &ok);
+    const char *padding = tw_onnx_string(n, "padding_mode", "zeros", &ok);
+    s->corners = tw_onnx_int(n, "align_corners", 0, &ok);
+    if (!ok || !tw_onnx_check_elem(n, 0, TW_ONNX_FLOATS) ||
+        !tw_onnx_check_elem(n, 1, TW_ONNX_FLOATS))
+        return false;
+    int m = choice(n, "mode", mode, old ? old_modes : modes);
+    int p = m < 0 ? -1 : choice(n, "padding_mode", padding, paddings);
+    if (p < 0)
+        return false;
+    s->mode = (interpolation)m;
+    s->padding = (outside)p;
+    s->spatial = x->rank < 3 ? 0 : x->rank - 2;
+    bool fits = s->spatial >= 1 && s->spatial <= MAX_SPATIAL && grid->rank == x->rank &&
+                grid->dims[grid->rank - 1] == tw_gb_const(s->g, s->spatial) &&
+                !tw_gb_differ(s->g, grid->dims[0], x->dims[0]);
+    for (unsigned i = 0; fits && i < s->spatial; i++)
+        fits = tw_expr_as_const(x->dims[i + 2], &s->sizes[i]) && s->sizes[i] > 0 &&
+               s->sizes[i] < 1 << 24;
+    return fits || tw_onnx_error(n, "data %s and grid %s do not fit, or sizes of the data are not "
+                                    "known",
+                                 tw_gb_type_text(s->g, x), tw_gb_type_text(s->g, grid));
+}
+
+bool tw_onnx_op_grid_sample(tw_onnx_node *n)
+{
+    static const int64_t swap[3] = {0, 2, 1};
+    sample s = {.n = n, .g = n->g};
+    tw_gb *g = n->g;
+    tw_expr dims[TW_MAX_RANK];
+    if (!read_sample(&s))
+        return false;
+    tw_type x = n->in[0]->type, grid = n->in[1]->type;
+    tw_expr space = tw_gb_product(g, x->dims + 2, s.spatial);
+    tw_expr points = tw_gb_product(g, grid->dims + 1, s.spatial);
+    tw_value *data = tw_gb_reshape(g, n->in[0], 3, (tw_expr[]){x->dims[0], x->dims[1], space});
+    s.data = tw_gb_transpose(g, data, swap);
+    tw_value *places = tw_gb_reshape(g, tw_gb_cast(g, n->in[1], TW_F32), 3,
+                                     (tw_expr[]){x->dims[0], points, tw_gb_const(g, s.spatial)});
+    for (unsigned i = 0; i < s.spatial; i++) {
+        s.place[i] = place(&s, places, i);
+        s.whole[i] = tw_gb_unary(g, TW_GRAPH_FLOOR, s.place[i]);
+        make_weights(&s, i);
+    }
+    if (!s.data)
+        return false;
+    tw_value *y = tw_gb_transpose(g, sum_of_taps(&s), swap);
+    dims[0] = x->dims[0];
+    dims[1] = x->dims[1];
+    memcpy(dims + 2, grid->dims + 1, s.spatial * sizeof *dims);
+    return tw_onnx_set(n, 0, tw_gb_reshape(g, y, x->rank, dims));
+}
+
+/* ---- AffineGrid ---- */
+
+/* Homogeneous coordinates of all points, innermost axis first, then ones: [spatial + 1, points]. */
+static const float *homogeneous(tw_onnx_node *n, const int64_t *sizes, unsigned spatial,
+                                int64_t points, bool corners)
+{
+    float *out = tw_context_alloc(n->ctx, (size_t)points * (spatial + 1) * sizeof *out);
+    for (int64_t p = 0; p < points; p++) {
+        int64_t rest = p;
+        for (unsigned i = spatial; i-- > 0; rest /= sizes[i]) {
+            double size = (double)sizes[i], at = (double)(rest % sizes[i]);
+            double x = corners ? 2 * at / (size - 1) - 1 : (2 * at + 1) / size - 1;
+            out[(int64_t)(spatial - 1 - i) * points + p] = (float)x;
+        }
+        out[(int64_t)spatial * points + p] = 1;
+    }
+    return out;
+}
+
+bool tw_onnx_op_affine_grid(tw_onnx_node *n)
+{
+    static const int64_t swap[3] = {0, 2, 1};
+    bool ok = true, corners = tw_onnx_int(n, "align_corners", 0, &ok);
+    tw_gb *g = n->g;
+    size_t count;
+    int64_t points = 1;
+    tw_expr dims[TW_MAX_RANK];
+    const int64_t *size = tw_onnx_known_ints(n, 1, &count);
+    if (!ok || !size)
+        return false;
+    unsigned spatial = (unsigned)count - 2;
+    bool fits = (count == 4 || count == 5) && n->in[0]->type->rank == 3 &&
+                n->in[0]->type->dims[1] == tw_gb_const(g, spatial) &&
+                n->in[0]->type->dims[2] == tw_gb_const(g, spatial + 1);
+    for (unsigned i = 0; fits && i < spatial; i++) {
+        fits = size[i + 2] > 0 && size[i + 2] <= MAX_POINTS && points <= MAX_POINTS / size[i + 2];
+        points = fits ? points * size[i + 2] : 0;
+        dims[i + 1] = tw_gb_const(g, size[i + 2]);
+    }
+    if (!fits)
+        return tw_onnx_error(n, "theta %s with %zu sizes, or too many points",
+                             tw_gb_type_text(g, n->in[0]->type), count);
+    tw_type type = tw_type_tensor_static(n->ctx, TW_F32, 2, (int64_t[]){spatial + 1, points});
+    tw_value *all = tw_gb_constant(g, type, homogeneous(n, size + 2, spatial, points, corners),
+                                   (size_t)points * (spatial + 1) * sizeof(float), NULL);
+    tw_value *y = tw_gb_matmul(g, n->in[0], tw_gb_cast(g, all, n->in[0]->type->elem), false, false);
+    dims[0] = n->in[0]->type->dims[0];
+    dims[spatial + 1] = tw_gb_const(g, spatial);
+    return tw_onnx_set(n, 0, tw_gb_reshape(g, tw_gb_transpose(g, y, swap), spatial + 2, dims));
+}
+
+/* ---- Col2Im: a transposed convolution that puts element k of a block at place k ---- */
+
+/* [channels * block, 1, block shape...]: 1 where the row is the place. */
+static tw_value *unit_filters(tw_onnx_node *n, tw_elem elem, int64_t channels, int64_t block,
+                              const int64_t *shape, unsigned spatial)
+{
+    int64_t dims[TW_MAX_RANK] = {channels * block, 1};
+    float *data = tw_context_alloc(n->ctx, (size_t)(channels * block * block) * sizeof *data);
+    for (int64_t c = 0; c < channels; c++)
+        for (int64_t k = 0; k < block; k++)
+            data[(c * block + k) * block + k] = 1;
+    memcpy(dims + 2, shape, spatial * sizeof *dims);
+    tw_type type = tw_type_tensor_static(n->ctx, TW_F32, spatial + 2, dims);
+    tw_value *filters = tw_gb_constant(
+        n->g, type, data, (size_t)(channels * block * block) * sizeof *data, NULL);
+    return tw_gb_cast(n->g, filters, elem);
+}
+
+static bool read_blocks(tw_onnx_node *n, tw_onnx_window *w, const int64_t **image,
+                        const int64_t **shape, int64_t *block)
+{
+    size_t n_image, n_shape;
+    *image = tw_onnx_known_ints(n, 1, &n_image);
+    *shape = *image ? tw_onnx_known_ints(n, 2, &n_shape) : NULL;
+    if (!*shape)
+        return false;
+    if (n_image != n_shape || n_image == 0 || n_image + 2 > TW_MAX_RANK)
+        return tw_onnx_error(n, "%zu sizes of the image and %zu of a block", n_image, n_shape);
+    if (!tw_onnx_read_window(n, (unsigned)n_image, w))
+        return false;
+    *block = 1;
+    for (unsigned i = 0; i < w->n; i++) {
+        if ((*shape)[i] <= 0 || (*image)[i] <= 0 || (*image)[i] > INT32_MAX ||
+            (*shape)[i] > 4096 / *block)
+            return tw_onnx_error(n, "a block that is empty or has more than 4096 elements");
+        *block *= (*shape)[i];
+        w->kernel[i] = tw_gb_const(n->g, (*shape)[i]);
+    }
+    return true;
+}
+
+bool tw_onnx_op_col2im(tw_onnx_node *n)
+{
+    tw_gb *g = n->g;
+    tw_onnx_window w;
+    const int64_t *image, *shape;
+    int64_t block, rows = 0;
+    tw_expr dims[TW_MAX_RANK], sizes[TW_MAX_RANK];
+    tw_named_attr attrs[TW_ONNX_WINDOW_ATTRS + 1];
+    tw_type x = n->in[0]->type;
+    if (!tw_onnx_check_elem(n, 0, TW_ONNX_FLOATS) || !read_blocks(n, &w, &image, &shape, &block))
+        return false;
+    if (x->rank != 3 || !tw_expr_as_const(x->dims[1], &rows) || rows <= 0 || rows % block ||
+        rows > MAX_POINTS / block)
+        return tw_onnx_error(n, "input %s with blocks of %lld", tw_gb_type_text(g, x),
+                             (long long)block);
+    for (unsigned i = 0; i < w.n; i++)
+        sizes[i] = tw_gb_const(g, image[i]);
+    if (!tw_onnx_window_sizes(n, &w, sizes, false, dims + 2))
+        return false;
+    dims[0] = x->dims[0];
+    dims[1] = x->dims[1];
+    tw_value *filters = unit_filters(n, x->elem, rows / block, block, shape, w.n);
+    tw_value *operands[2] = {tw_gb_reshape(g, n->in[0], w.n + 2, dims), filters};
+    tw_onnx_window_attrs(n, &w, attrs);
+    attrs[TW_ONNX_WINDOW_ATTRS] = (tw_named_attr){"groups", tw_attr_int(n->ctx, rows / block)};
+    memcpy(dims + 2, sizes, w.n * sizeof *dims);
+    dims[1] = tw_gb_const(g, rows / block);
+    return tw_onnx_set(n, 0,
+                       tw_gb_emit(g, TW_GRAPH_CONV_TRANSPOSE, operands, 2,
+                                  tw_type_tensor(n->ctx, x->elem, w.n + 2, dims, NULL), attrs,
+                                  TW_ONNX_WINDOW_ATTRS + 1));
+}
