@@ -56,6 +56,14 @@ bool tw_gb_check_type(tw_gb *g, tw_type type)
                        tw_gb_type_text(g, type), (long long)g->max_bytes);
 }
 
+bool tw_gb_verify(tw_gb *g, tw_op *op)
+{
+    if (op->def->verify(g->ctx, op))
+        return true;
+    tw_op_erase(op);
+    return false;
+}
+
 tw_value *tw_gb_emit(tw_gb *g, tw_graph_kind kind, tw_value *const *operands, unsigned n,
                      tw_type type, const tw_named_attr *attrs, unsigned n_attrs)
 {
@@ -72,7 +80,7 @@ tw_value *tw_gb_emit(tw_gb *g, tw_graph_kind kind, tw_value *const *operands, un
     tw_op *op = tw_op_create(g->ctx, &tw_graph_ops[kind], g->b.loc, operands, n, &type, 1, present,
                              n_present, 0);
     tw_op_insert(op, g->b.region, g->b.before);
-    return tw_known_fold(g, op);
+    return tw_gb_verify(g, op) ? tw_known_fold(g, op) : NULL;
 }
 
 /* ---- Constants ---- */

@@ -34,6 +34,10 @@ const char *tw_gb_type_text(tw_gb *g, tw_type type);
 /* Whether a value may have that type: sizes valid and not negative, bytes below the bound. */
 bool tw_gb_check_type(tw_gb *g, tw_type type);
 
+/* Whether the operation, which stands in the region, is valid: element types, attributes, shapes.
+ * Otherwise it is taken out, with an error. */
+bool tw_gb_verify(tw_gb *g, tw_op *op);
+
 /* An operation with one result; attributes with a NULL value are left out. */
 tw_value *tw_gb_emit(tw_gb *g, tw_graph_kind kind, tw_value *const *operands, unsigned n,
                      tw_type type, const tw_named_attr *attrs, unsigned n_attrs);

@@ -68,12 +68,15 @@ static bool expand_batch_norm(tw_rewriter *rw, tw_op *op, const void *data)
     tw_builder *b = tw_rw_builder(rw, op);
     tw_value *x = tw_operand(op, 0), *scale = tw_operand(op, 1), *bias = tw_operand(op, 2);
     tw_value *mean = tw_operand(op, 3), *variance = tw_operand(op, 4);
+    tw_expr channels = x->type->dims[channel_axis(op)];
+    for (unsigned i = 1; i < op->n_operands; i++)
+        if (tw_operand(op, i)->type->dims[0] != channels)
+            return false; /* symbols that are equal only when the model runs */
     tw_value *epsilon = tw_graph_scalar(b, variance->type->elem, tw_op_float(op, "epsilon", 1e-5));
     tw_value *deviation = unary(b, TW_GRAPH_SQRT, binary(b, TW_GRAPH_ADD, variance, epsilon));
     tw_value *factor = binary(b, TW_GRAPH_DIV, scale, deviation);
     tw_value *shift = binary(b, TW_GRAPH_SUB, bias, binary(b, TW_GRAPH_MUL, mean, factor));
     unsigned axis = channel_axis(op), rank = x->type->rank;
-    tw_expr channels = scale->type->dims[0];
     factor = along_axis(b, to_elem(b, factor, x->type->elem), channels, rank, axis);
     shift = along_axis(b, to_elem(b, shift, x->type->elem), channels, rank, axis);
     tw_type type = op->results[0].type;

@@ -242,16 +242,17 @@ bool tw_onnx_op_tensor_scatter(tw_onnx_node *n)
     const char *mode = tw_onnx_string(n, "mode", "linear", &ok);
     if (!ok || !tw_onnx_axis(n, given, x->rank, &axis))
         return false;
-    bool circular = !strcmp(mode, "circular"), fits = update->rank == x->rank && axis > 0 &&
-                                                     update->elem == x->elem;
+    bool circular = !strcmp(mode, "circular"),
+         fits = update->rank == x->rank && axis > 0 && update->elem == x->elem;
     for (unsigned i = 0; fits && i < x->rank; i++) {
         fits = i == axis || !tw_gb_differ(g, update->dims[i], x->dims[i]);
         along[i] = i == axis ? update->dims[i] : tw_gb_const(g, 1);
         batch[i] = i == 0 ? x->dims[0] : tw_gb_const(g, 1);
     }
     if (!fits || (!circular && strcmp(mode, "linear")))
-        return tw_onnx_error(n, "cache %s and update %s do not fit, or the mode '%s' is neither "
-                                "linear nor circular",
+        return tw_onnx_error(n,
+                             "cache %s and update %s do not fit, or the mode '%s' is neither "
+                             "linear nor circular",
                              tw_gb_type_text(g, x), tw_gb_type_text(g, update), mode);
     tw_value *index = tw_gb_iota(g, TW_I64, x->rank, along, axis);
     if (tw_onnx_in(n, 2))
@@ -265,6 +266,6 @@ bool tw_onnx_op_tensor_scatter(tw_onnx_node *n)
     }
     index = tw_gb_expand(g, index, x->rank, update->dims);
     tw_value *operands[3] = {n->in[0], index, n->in[1]};
-    return tw_onnx_set(n, 0, TW_GB_EMIT(g, SCATTER_ELEMENTS, operands, 3, x,
-                                        {"axis", tw_attr_int(n->ctx, axis)}));
+    return tw_onnx_set(
+        n, 0, TW_GB_EMIT(g, SCATTER_ELEMENTS, operands, 3, x, {"axis", tw_attr_int(n->ctx, axis)}));
 }

@@ -20,9 +20,9 @@ typedef struct sample {
     outside padding;
     bool corners;
     int64_t sizes[MAX_SPATIAL];
-    tw_value *data;                /* [batch, space, channels] */
-    tw_value *place[MAX_SPATIAL];  /* coordinates, in elements */
-    tw_value *whole[MAX_SPATIAL];  /* their floors */
+    tw_value *data;               /* [batch, space, channels] */
+    tw_value *place[MAX_SPATIAL]; /* coordinates, in elements */
+    tw_value *whole[MAX_SPATIAL]; /* their floors */
     tw_value *weights[MAX_SPATIAL][4];
 } sample;
 
@@ -64,8 +64,8 @@ static tw_value *place(const sample *s, tw_value *grid, unsigned i)
     tw_gb *g = s->g;
     double size = (double)s->sizes[i];
     /* The grid's last axis has the innermost coordinate first. */
-    tw_value *x = tw_gb_slice_axis(g, grid, 2, tw_gb_const(g, s->spatial - 1 - i), 1,
-                                   tw_gb_const(g, 1));
+    tw_value *x =
+        tw_gb_slice_axis(g, grid, 2, tw_gb_const(g, s->spatial - 1 - i), 1, tw_gb_const(g, 1));
     x = plus(g, tw_gb_squeeze(g, x, 4), 1);
     x = s->corners ? times(g, x, (size - 1) / 2) : plus(g, times(g, x, size / 2), -0.5);
     if (s->mode == NEAREST)
@@ -209,8 +209,9 @@ static bool read_sample(sample *s)
     for (unsigned i = 0; fits && i < s->spatial; i++)
         fits = tw_expr_as_const(x->dims[i + 2], &s->sizes[i]) && s->sizes[i] > 0 &&
                s->sizes[i] < 1 << 24;
-    return fits || tw_onnx_error(n, "data %s and grid %s do not fit, or sizes of the data are not "
-                                    "known",
+    return fits || tw_onnx_error(n,
+                                 "data %s and grid %s do not fit, or sizes of the data are not "
+                                 "known",
                                  tw_gb_type_text(s->g, x), tw_gb_type_text(s->g, grid));
 }
 
@@ -307,8 +308,8 @@ static tw_value *unit_filters(tw_onnx_node *n, tw_elem elem, int64_t channels, i
             data[(c * block + k) * block + k] = 1;
     memcpy(dims + 2, shape, spatial * sizeof *dims);
     tw_type type = tw_type_tensor_static(n->ctx, TW_F32, spatial + 2, dims);
-    tw_value *filters = tw_gb_constant(
-        n->g, type, data, (size_t)(channels * block * block) * sizeof *data, NULL);
+    tw_value *filters =
+        tw_gb_constant(n->g, type, data, (size_t)(channels * block * block) * sizeof *data, NULL);
     return tw_gb_cast(n->g, filters, elem);
 }
 

@@ -9,18 +9,29 @@ static tw_value *per_channel(tw_gb *g, tw_value *v, unsigned rank)
     return v && rank > 2 ? tw_gb_unsqueeze(g, v, ((1u << (rank - 2)) - 1) << 1) : v;
 }
 
-static bool check_vectors(tw_onnx_node *n, unsigned first, unsigned count)
+/* Operands of a normalisation with vectors, inputs 1 to `count`, of one number for each channel:
+ * all with one size, that of axis 1 of x. */
+static bool read_vectors(tw_onnx_node *n, unsigned count, tw_value **operands)
 {
+    tw_gb *g = n->g;
     tw_type x = n->in[0]->type;
+    tw_expr dims[TW_MAX_RANK];
     if (x->rank < 2)
         return tw_onnx_error(n, "input 0 is %s; batch and channels are needed",
-                             tw_gb_type_text(n->g, x));
-    for (unsigned i = first; i < first + count; i++)
-        if (n->in[i]->type->rank != 1 || tw_gb_differ(n->g, n->in[i]->type->dims[0], x->dims[1]))
+                             tw_gb_type_text(g, x));
+    memcpy(dims, x->dims, x->rank * sizeof *dims);
+    for (unsigned i = 1; i <= count; i++) {
+        tw_type t = n->in[i]->type;
+        if (t->rank != 1 || tw_gb_differ(g, t->dims[0], dims[1]))
             return tw_onnx_error(n, "input %u is %s; one number for each channel of %s is needed",
-                                 i, tw_gb_type_text(n->g, n->in[i]->type),
-                                 tw_gb_type_text(n->g, x));
-    return true;
+                                 i, tw_gb_type_text(g, t), tw_gb_type_text(g, x));
+        if (tw_expr_is_const(t->dims[0]))
+            dims[1] = t->dims[0];
+    }
+    operands[0] = tw_gb_reshape(g, n->in[0], x->rank, dims);
+    for (unsigned i = 1; i <= count; i++)
+        operands[i] = tw_gb_reshape(g, tw_gb_cast(g, n->in[i], x->elem), 1, &dims[1]);
+    return operands[0] != NULL;
 }
 
 static tw_named_attr epsilon_attr(tw_onnx_node *n, double absent, bool *ok)
@@ -32,33 +43,31 @@ static tw_named_attr epsilon_attr(tw_onnx_node *n, double absent, bool *ok)
 bool tw_onnx_op_batch_normalization(tw_onnx_node *n)
 {
     bool ok = true;
-    tw_value *operands[5] = {n->in[0]};
+    tw_value *operands[5];
     int64_t training = tw_onnx_int(n, "training_mode", 0, &ok);
     int64_t spatial = tw_onnx_int(n, "spatial", 1, &ok);
     int64_t test = n->version < 7 ? tw_onnx_int(n, "is_test", 0, &ok) : 1;
     tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
-    if (!ok || !check_vectors(n, 1, 4))
+    if (!ok || !read_vectors(n, 4, operands))
         return false;
     if (training || !spatial || (!test && n->n_out > 1))
         return tw_onnx_error(n,
                              "training, and normalisation of each element (spatial = 0), are not "
                              "supported");
-    if (!tw_onnx_max_outputs(n, 1))
-        return false;
-    for (unsigned i = 1; i < 5; i++)
-        operands[i] = tw_gb_cast(n->g, n->in[i], n->in[0]->type->elem);
-    return tw_onnx_set(
-        n, 0, tw_gb_emit(n->g, TW_GRAPH_BATCH_NORM, operands, 5, n->in[0]->type, &epsilon, 1));
+    return tw_onnx_max_outputs(n, 1) && tw_onnx_set(n, 0,
+                                                    tw_gb_emit(n->g, TW_GRAPH_BATCH_NORM, operands,
+                                                               5, operands[0]->type, &epsilon, 1));
 }
 
 bool tw_onnx_op_instance_normalization(tw_onnx_node *n)
 {
     bool ok = true;
+    tw_value *operands[3];
     tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
-    return ok && check_vectors(n, 1, 2) &&
-           tw_onnx_set(
-               n, 0,
-               tw_gb_emit(n->g, TW_GRAPH_INSTANCE_NORM, n->in, 3, n->in[0]->type, &epsilon, 1));
+    return ok && read_vectors(n, 2, operands) &&
+           tw_onnx_set(n, 0,
+                       tw_gb_emit(n->g, TW_GRAPH_INSTANCE_NORM, operands, 3, operands[0]->type,
+                                  &epsilon, 1));
 }
 
 /* ---- Over the last axes ---- */

@@ -212,5 +212,6 @@ bool tw_onnx_op_top_k(tw_onnx_node *n)
     tw_op *op = tw_build(&n->g->b, &tw_graph_ops[TW_GRAPH_TOP_K], n->in, 1, types, 2, "axis",
                          tw_attr_int(n->ctx, axis), "largest", tw_attr_bool(n->ctx, largest),
                          "sorted", tw_attr_bool(n->ctx, sorted), NULL);
-    return tw_onnx_set(n, 0, tw_result(op, 0)) && tw_onnx_set(n, 1, tw_result(op, 1));
+    return tw_gb_verify(n->g, op) && tw_onnx_set(n, 0, tw_result(op, 0)) &&
+           tw_onnx_set(n, 1, tw_result(op, 1));
 }
