@@ -218,7 +218,7 @@ static void powers(void **state)
         run_compiled(ctx, parse_module(ctx, text), cpus[c], 2, args);
         for (int i = 0; i < BASES; i++)
             for (int j = 0; j < POWERS; j++) {
-                double exact = pow(x[i], y[j]);
+                double exact = pow((double)x[i], (double)y[j]);
                 double e = error_in_ulps(z[i][j], exact);
                 if (e > 1 || (exact == 0 && !signbit(exact) != !signbit(z[i][j])))
                     fail_msg("%s: %.9g ^ %.9g is %.9g, not %.9g", cpus[c], x[i], y[j], z[i][j],

@@ -126,8 +126,8 @@ static void names_of_imports(void **state)
     {                                                                                              \
         return "allocator_may_return_null=1";                                                      \
     }
-SANITIZER_OPTIONS(__asan_default_options)
-SANITIZER_OPTIONS(__tsan_default_options)
+SANITIZER_OPTIONS(__asan_default_options) // NOLINT(bugprone-reserved-identifier)
+SANITIZER_OPTIONS(__tsan_default_options) // NOLINT(bugprone-reserved-identifier)
 
 static void no_memory(const char *loop)
 {

@@ -56,7 +56,9 @@ static void add(text *t, const char *format, ...)
     assert_true(n >= 0 && n < (int)sizeof line);
     if (t->len + (size_t)n + 1 > t->cap) {
         t->cap = t->cap * 2 + 4096;
-        t->data = realloc(t->data, t->cap);
+        char *grown = realloc(t->data, t->cap);
+        assert_non_null(grown);
+        t->data = grown;
     }
     memcpy(t->data + t->len, line, (size_t)n + 1);
     t->len += (size_t)n;
