@@ -20,9 +20,9 @@
  * `arena_size` (a number, or a MAP of one expression).
  *
  * Memory. A loop.alloc with an attribute `offset` (a number, or a MAP of one expression over
- * symbols) lies that many bytes into the arena. Others are
- * made once per call of the kernel, or per call of the parallel loop's body that they stand in:
- * on the stack while small, else by host->alloc.
+ * symbols) lies that many bytes into the arena. Others are made once per call of the kernel, or per
+ * call of the parallel loop's body that they stand in: on the stack while small, else by
+ * host->alloc.
  * Arguments of a kernel do not overlap, save those that a kernel attribute `alias`, an array of
  * argument numbers, lists, and those that a call in the module's function passes as one memory.
  *

@@ -73,31 +73,40 @@ void tw_cg_func_end(tw_cg *cg)
     LLVMBuildRetVoid(cg->b);
 }
 
-void tw_cg_return_if(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status)
+/* Goes on in *stay, and now builds what is done when the condition holds, up to the jump to exit.
+ */
+static void open_leave(tw_cg *cg, LLVMValueRef condition, LLVMBasicBlockRef *stay)
 {
     LLVMBasicBlockRef leave = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "leave");
-    LLVMBasicBlockRef stay = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "stay");
-    LLVMBuildCondBr(cg->b, condition, leave, stay);
+    *stay = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "stay");
+    LLVMBuildCondBr(cg->b, condition, leave, *stay);
     LLVMPositionBuilderAtEnd(cg->b, leave);
+}
+
+static void close_leave(tw_cg *cg, LLVMValueRef status, LLVMBasicBlockRef stay)
+{
     LLVMBuildStore(cg->b, status, cg->fn->status);
     LLVMBuildBr(cg->b, cg->fn->exit);
     LLVMPositionBuilderAtEnd(cg->b, stay);
 }
 
+void tw_cg_return_if(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status)
+{
+    LLVMBasicBlockRef stay;
+    open_leave(cg, condition, &stay);
+    close_leave(cg, status, stay);
+}
+
 void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message)
 {
-    LLVMBasicBlockRef leave = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "leave");
-    LLVMBasicBlockRef stay = LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, "stay");
-    LLVMBuildCondBr(cg->b, condition, leave, stay);
-    LLVMPositionBuilderAtEnd(cg->b, leave);
+    LLVMBasicBlockRef stay;
+    open_leave(cg, condition, &stay);
     LLVMTypeRef args[] = {cg->ptr, cg->i32, cg->ptr};
     LLVMTypeRef signature = LLVMFunctionType(cg->i32, args, 3, false);
     LLVMValueRef error = tw_cg_host_field(cg, offsetof(tw_abi_host, error), cg->ptr);
     LLVMValueRef values[] = {cg->fn->host, tw_cg_int(cg->i32, TW_CG_FAILED),
                              LLVMBuildGlobalStringPtr(cg->b, message, "")};
-    LLVMBuildStore(cg->b, LLVMBuildCall2(cg->b, signature, error, values, 3, ""), cg->fn->status);
-    LLVMBuildBr(cg->b, cg->fn->exit);
-    LLVMPositionBuilderAtEnd(cg->b, stay);
+    close_leave(cg, LLVMBuildCall2(cg->b, signature, error, values, 3, ""), stay);
 }
 
 /* ---- Kernels ---- */
