@@ -102,7 +102,7 @@ static bool compile_loops(tw_compilation *c)
         return false;
     for (size_t i = 0; i < c->n_variants; i++) {
         tw_variant *v = &c->variants[i];
-        tw_rule_options rule_options = {&v->target, c->options->precise};
+        tw_rule_options rule_options = {.target = &v->target, .precise = c->options->precise};
         v->module =
             i + 1 < c->n_variants ? tw_op_clone(tw_cloner_create(c->ctx), c->graph) : c->graph;
         if (!run_passes(c, v->module, tw_loop_pipeline(c->options->opt_level), &rule_options))

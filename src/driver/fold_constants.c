@@ -11,6 +11,7 @@
 #include "driver/fold_constants.h"
 
 #include "base/arena.h"
+#include "base/checked.h"
 #include "base/map.h"
 #include "base/vec.h"
 #include "dialect/core/core.h"
@@ -19,8 +20,10 @@
 #include "driver/run_module.h"
 #include "interp/interp.h"
 
-/* A result may be that many times as large as its operands together, or as large as MIN_BUDGET. */
-enum { GROWTH = 2, MIN_BUDGET = 64 << 10, MAX_INTERPRETED = 1 << 14 };
+/* A result may be GROWTH times as large as its operands together, or as large as SMALL. All results
+ * together may be TOTAL_GROWTH times as large as all constants, or as large as ENOUGH: operations
+ * that double what they get double it again and again. In bytes. */
+enum { GROWTH = 2, SMALL = 64 << 10, TOTAL_GROWTH = 8, ENOUGH = 64 << 20 };
 
 typedef struct folder {
     tw_context *ctx;
@@ -30,14 +33,17 @@ typedef struct folder {
     TW_VEC(tw_op *) ops;        /* foldable operations, in order */
     TW_VEC(tw_value *) inputs;  /* constants that they use */
     TW_VEC(tw_value *) results; /* that something else uses */
-    int64_t elements;           /* computed in all */
+    int64_t left;               /* bytes that may still be computed */
 } folder;
 
 static bool byte_size(tw_type type, int64_t *out)
 {
-    return type->kind == TW_TYPE_TENSOR && tw_type_static_count(type, out) &&
-           !__builtin_mul_overflow(*out, tw_elem_bits(type->elem), out) &&
-           (*out = (*out + 7) / 8, 1);
+    int64_t bits;
+    if (type->kind != TW_TYPE_TENSOR || !tw_type_static_count(type, &bits) ||
+        !tw_mul_i64(bits, tw_elem_bits(type->elem), &bits) || !tw_add_i64(bits, 7, &bits))
+        return false;
+    *out = bits / 8;
+    return true;
 }
 
 static bool is_constant(const tw_value *value)
@@ -45,10 +51,11 @@ static bool is_constant(const tw_value *value)
     return tw_graph_constant_value(value) != NULL;
 }
 
-/* Whether all operands are known and the results stay within the budget. */
-static bool can_fold(const folder *f, const tw_op *op)
+/* Whether all operands are known and the results stay within the budget, which they are taken
+ * from. */
+static bool can_fold(folder *f, const tw_op *op)
 {
-    int64_t in = 0, size;
+    int64_t in = 0, out = 0, size;
     if (tw_graph_kind_of(op) == TW_GRAPH_COUNT || tw_is_graph(op, TW_GRAPH_CONSTANT) ||
         tw_is_graph(op, TW_GRAPH_GROUP) || !(op->def->traits & TW_TRAIT_PURE) || !op->n_results)
         return false;
@@ -56,30 +63,39 @@ static bool can_fold(const folder *f, const tw_op *op)
         const tw_value *v = tw_operand(op, i);
         if (!is_constant(v) && !(v->op && tw_map_get_ptr(&f->foldable, v->op)))
             return false;
-        if (!byte_size(v->type, &size) || v->type->elem == TW_STRING)
+        if (!byte_size(v->type, &size) || v->type->elem == TW_STRING || !tw_add_i64(in, size, &in))
             return false;
-        in += size;
     }
     for (unsigned i = 0; i < op->n_results; i++)
         if (!byte_size(op->results[i].type, &size) || op->results[i].type->elem == TW_STRING ||
-            (size > MIN_BUDGET && size > in * GROWTH))
+            (size > SMALL && size / GROWTH > in) || !tw_add_i64(out, size, &out))
             return false;
+    if (out > f->left)
+        return false;
+    f->left -= out;
     return true;
+}
+
+static void set_budget(folder *f)
+{
+    int64_t all = 0, size;
+    for (tw_op *op = tw_core_body(f->func)->first; op; op = op->next)
+        if (tw_is_graph(op, TW_GRAPH_CONSTANT) && byte_size(op->results[0].type, &size) &&
+            !tw_add_i64(all, size, &all))
+            all = INT64_MAX;
+    if (!tw_mul_i64(all, TOTAL_GROWTH, &f->left))
+        f->left = INT64_MAX;
+    f->left = f->left > ENOUGH ? f->left : ENOUGH;
 }
 
 static void collect(folder *f)
 {
-    for (tw_op *op = tw_core_body(f->func)->first; op; op = op->next) {
-        if (!can_fold(f, op))
-            continue;
-        tw_map_put_ptr(&f->foldable, op, op);
-        tw_vec_push(f->arena, &f->ops, op);
-        for (unsigned i = 0; i < op->n_results; i++) {
-            int64_t count = 0;
-            tw_type_static_count(op->results[i].type, &count);
-            f->elements += count;
+    set_budget(f);
+    for (tw_op *op = tw_core_body(f->func)->first; op; op = op->next)
+        if (can_fold(f, op)) {
+            tw_map_put_ptr(&f->foldable, op, op);
+            tw_vec_push(f->arena, &f->ops, op);
         }
-    }
     tw_map seen = tw_map_make(f->arena);
     for (size_t k = 0; k < f->ops.len; k++) {
         tw_op *op = f->ops.data[k];
@@ -142,9 +158,7 @@ static bool evaluate(folder *f, tw_op *module, const tw_compile_options *options
         buffers[f->inputs.len + i] =
             (tw_interp_buffer){tw_context_alloc(f->ctx, (size_t)size), (size_t)size};
     }
-    bool fine = f->elements <= MAX_INTERPRETED ? tw_interpret_module(f->ctx, module, buffers, n)
-                                               : tw_run_module(f->ctx, module, options, buffers, n);
-    if (!fine)
+    if (!tw_run_module(f->ctx, module, options, buffers, n))
         return false;
     for (size_t i = 0; i < f->results.len; i++) {
         tw_value *result = f->results.data[i];

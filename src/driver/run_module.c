@@ -1,18 +1,38 @@
-/* run_module.c: a module is lowered, compiled, loaded from memory and run. */
+/* run_module.c: a module is lowered and interpreted, or compiled, loaded from memory and run.
+ *
+ * Compiling takes some 50 milliseconds whatever there is to compute; the interpreter manages that
+ * time for a few hundred thousand operations. */
 #include "driver/run_module.h"
 
+#include "base/checked.h"
+#include "base/map.h"
 #include "dialect/core/core.h"
+#include "dialect/loop/loop.h"
 #include "driver/compilation.h"
 #include "driver/pipeline.h"
 #include "tilewright/runtime.h"
 
 #include <unistd.h>
 
-bool tw_interpret_module(tw_context *ctx, tw_op *module, const tw_interp_buffer *buffers, size_t n)
+enum { MAX_INTERPRETED = 1 << 18 };
+
+/* Operations and bytes of all kernels that @main of a lowered module calls. */
+static int64_t work_of(tw_context *ctx, tw_op *module)
 {
-    tw_pipeline_options passes = {0};
-    return tw_run_pipeline(ctx, module, tw_lowering_pipeline(), &passes) &&
-           tw_interp_run(ctx, tw_core_lookup(module, "main"), buffers, (unsigned)n, NULL);
+    tw_map kernels = tw_map_make(tw_context_arena(ctx));
+    int64_t work = 0;
+    for (tw_op *op = tw_core_body(module)->first; op; op = op->next)
+        if (tw_is_loop(op, TW_LOOP_KERNEL))
+            tw_map_put_str(&kernels, tw_op_string(op, "sym_name", ""), op);
+    for (tw_op *op = tw_core_body(tw_core_lookup(module, "main"))->first; op; op = op->next) {
+        const tw_op *kernel = tw_is_core(op, TW_CORE_CALL)
+                                  ? tw_map_get_str(&kernels, tw_op_string(op, "callee", ""))
+                                  : NULL;
+        if (kernel && (!tw_add_i64(work, tw_op_int(kernel, "flops", 0), &work) ||
+                       !tw_add_i64(work, tw_op_int(kernel, "bytes", 0), &work)))
+            return INT64_MAX;
+    }
+    return work;
 }
 
 static bool run_session(tw_context *ctx, tw_model *model, const tw_interp_buffer *buffers)
@@ -33,10 +53,9 @@ static bool run_session(tw_context *ctx, tw_model *model, const tw_interp_buffer
     return fine;
 }
 
-bool tw_run_module(tw_context *ctx, tw_op *module, const tw_compile_options *options,
-                   const tw_interp_buffer *buffers, size_t n)
+static bool run_compiled(tw_context *ctx, tw_op *module, const tw_compile_options *options,
+                         const tw_interp_buffer *buffers)
 {
-    (void)n;
     /* For this machine, and without the user's dumps and switches. */
     tw_compile_options own = {.opt_level = options->opt_level ? options->opt_level : 1,
                               .precise = options->precise,
@@ -57,4 +76,15 @@ bool tw_run_module(tw_context *ctx, tw_op *module, const tw_compile_options *opt
     tw_model_free(model);
     close(fd);
     return fine;
+}
+
+bool tw_run_module(tw_context *ctx, tw_op *module, const tw_compile_options *options,
+                   const tw_interp_buffer *buffers, size_t n)
+{
+    tw_op *lowered = tw_op_clone(tw_cloner_create(ctx), module);
+    if (!tw_run_pipeline(ctx, lowered, tw_lowering_pipeline(), NULL))
+        return false;
+    if (work_of(ctx, lowered) > MAX_INTERPRETED)
+        return run_compiled(ctx, module, options, buffers);
+    return tw_interp_run(ctx, tw_core_lookup(lowered, "main"), buffers, (unsigned)n, NULL);
 }

@@ -5,9 +5,8 @@
 #include "interp/interp.h"
 #include "tilewright/compiler.h"
 
-/* Both lower the module (which is used up) and run its @main on `n` buffers: inputs, then results.
- * The first one interprets; the second one compiles for this machine, loads and runs. */
-bool tw_interpret_module(tw_context *ctx, tw_op *module, const tw_interp_buffer *buffers, size_t n);
+/* Lowers the module (which is used up) and runs its @main on `n` buffers: inputs, then results.
+ * Little work is interpreted; more is compiled for this machine, loaded and run. */
 bool tw_run_module(tw_context *ctx, tw_op *module, const tw_compile_options *options,
                    const tw_interp_buffer *buffers, size_t n);
 

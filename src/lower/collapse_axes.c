@@ -90,14 +90,16 @@ static bool read_block(tw_op *op, block_iters *out)
 {
     tw_attr extents = tw_op_attr(op, "extents"), bindings = tw_op_attr(op, "bindings");
     *out = (block_iters){.block = op, .outermost = op, .n = (unsigned)extents->u.map.n};
-    if (out->n > MAX_ITERS || tw_op_attr(op, "where") || tw_op_attr(op, "order"))
+    if (out->n > MAX_ITERS || tw_op_attr(op, "where") || tw_op_attr(op, "order") ||
+        tw_op_attr(op, "annotations"))
         return false;
     for (unsigned i = out->n; i-- > 0;) {
         tw_op *loop = out->outermost->region->parent;
         tw_expr binding = bindings->u.map.exprs[i];
         int64_t lo, hi;
         if (!tw_is_loop(loop, TW_LOOP_FOR) || tw_op_attr(loop, "kind") ||
-            loop->regions[0].first != loop->regions[0].last || binding->kind != TW_EXPR_DIM ||
+            tw_op_attr(loop, "annotations") || loop->regions[0].first != loop->regions[0].last ||
+            binding->kind != TW_EXPR_DIM ||
             tw_operand(op, (unsigned)binding->value) != loop->regions[0].args[0])
             return false;
         tw_attr bounds = tw_op_attr(loop, "bounds");
@@ -115,7 +117,7 @@ static bool read_block(tw_op *op, block_iters *out)
     return tw_is_loop(out->outermost->region->parent, TW_LOOP_KERNEL);
 }
 
-/* What may be in a kernel that is collapsed: allocations, tables, and plain nests. */
+/* What may be in a kernel that is collapsed: allocations and plain nests. */
 static bool read_kernel(collapse *c, tw_op *kernel)
 {
     tw_region *body = &kernel->regions[0];

@@ -2,8 +2,9 @@
  *
  * Outer operations come first, so that what is learnt about a loop serves all inside:
  *   - index expressions are simplified within the bounds of their operands;
- *   - conditions that always hold, or that an enclosing loop.if implies, are dropped; operations
- *     under conditions that never hold disappear (a masked load becomes its other value);
+ *   - conditions that always hold, or that a loop.if around implies, are dropped; operations under
+ *     conditions that never hold, or that it excludes, disappear (a masked load becomes its other
+ *     value);
  *   - a loop of one trip becomes its body, one of no trip nothing;
  *   - a loop.index vanishes into the expressions that use it;
  *   - what computes or loads for nobody goes, and so do loops and conditions around nothing. */
@@ -33,32 +34,43 @@ static bool get_operands(const tw_op *op, operand_info *info)
     return true;
 }
 
-/* Whether `condition` (>= 0, over op's index operands) follows from a loop.if around op: it does
- * when it is larger than a condition there. */
-static bool implied_by_guards(tw_context *ctx, const tw_op *op, const operand_info *info,
-                              tw_expr condition)
+/* Condition i of a loop.if around op over op's operands; invalid when it uses others. */
+static tw_expr guard_condition(tw_context *ctx, const tw_op *guard, size_t i, const tw_op *op,
+                               const operand_info *info)
+{
+    tw_expr dims[TW_MAX_EXPR_DIMS] = {0};
+    for (unsigned g = 0; g < guard->n_operands; g++) {
+        dims[g] = tw_expr_invalid(ctx);
+        for (unsigned k = 0; k < info->n; k++)
+            if (tw_operand(op, info->first + k) == tw_operand(guard, g))
+                dims[g] = tw_expr_dim(ctx, k);
+    }
+    return tw_expr_substitute(ctx, tw_op_attr(guard, "where")->u.map.exprs[i], dims,
+                              guard->n_operands);
+}
+
+/* What the loop.ifs around op say about `condition` (>= 0, over op's index operands): it holds when
+ * it is at least one that holds, and does not when it is at most the only one of an if whose else
+ * op stands in. */
+static truth decided_by_guards(tw_context *ctx, const tw_op *op, const operand_info *info,
+                               tw_expr condition)
 {
     for (tw_region *r = op->region; r && r->parent; r = r->parent->region) {
         const tw_op *guard = r->parent;
-        if (!tw_is_loop(guard, TW_LOOP_IF) || r->index != 0)
+        if (!tw_is_loop(guard, TW_LOOP_IF))
             continue;
-        tw_expr dims[TW_MAX_EXPR_DIMS] = {0};
-        for (unsigned g = 0; g < guard->n_operands; g++) {
-            dims[g] = tw_expr_invalid(ctx);
-            for (unsigned i = 0; i < info->n; i++)
-                if (tw_operand(op, info->first + i) == tw_operand(guard, g))
-                    dims[g] = tw_expr_dim(ctx, i);
-        }
-        tw_attr where = tw_op_attr(guard, "where");
-        for (size_t i = 0; i < where->u.map.n; i++) {
-            tw_expr known = tw_expr_substitute(ctx, where->u.map.exprs[i], dims, guard->n_operands);
+        size_t n = tw_op_attr(guard, "where")->u.map.n;
+        for (size_t i = 0; i < n && (r->index == 0 || n == 1); i++) {
+            tw_expr known = guard_condition(ctx, guard, i, op, info);
             tw_expr surplus = tw_expr_sub(ctx, condition, known);
-            if (surplus->kind != TW_EXPR_INVALID &&
-                tw_expr_range(surplus, info->ranges, info->n).lo >= 0)
-                return true;
+            if (surplus->kind == TW_EXPR_INVALID)
+                continue;
+            tw_range range = tw_expr_range(surplus, info->ranges, info->n);
+            if (r->index == 0 ? range.lo >= 0 : range.hi <= 0)
+                return r->index == 0 ? ALWAYS : NEVER;
         }
     }
-    return false;
+    return SOMETIMES;
 }
 
 /* Drops the conditions of `where` that hold; NEVER when one cannot hold. */
@@ -72,9 +84,12 @@ static truth reduce_conditions(tw_context *ctx, tw_op *op, const operand_info *i
     for (size_t i = 0; i < where->u.map.n; i++) {
         tw_expr e = tw_expr_simplify(ctx, where->u.map.exprs[i], info->ranges, info->n);
         tw_range range = tw_expr_range(e, info->ranges, info->n);
-        if (range.hi < 0)
+        truth t = range.hi < 0    ? NEVER
+                  : range.lo >= 0 ? ALWAYS
+                                  : decided_by_guards(ctx, op, info, e);
+        if (t == NEVER)
             return NEVER;
-        if (range.lo < 0 && !implied_by_guards(ctx, op, info, e))
+        if (t == SOMETIMES)
             kept[n++] = e;
     }
     if (!n)
@@ -155,7 +170,10 @@ static bool load_once(tw_context *ctx, tw_op *op, const operand_info *info)
         tw_loop_load(&b, tw_operand(op, 0), index->u.map.exprs, operands, info->n,
                      where ? where->u.map.exprs : NULL, where ? where->u.map.n : 0, other);
     tw_index_compact(ctx, value->op);
+    if (none && !none->uses)
+        tw_op_erase(none->op);
     value = tw_loop_op(&b, TW_LOOP_BROADCAST, &value, 1, op->results[0].type);
+    tw_value_set_name(value, op->results[0].name);
     tw_value_replace_all(tw_result(op, 0), value);
     tw_op_erase(op);
     return true;

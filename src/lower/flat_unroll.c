@@ -10,8 +10,9 @@
 #include "dialect/loop/index_map.h"
 #include "dialect/loop/loop.h"
 
-/* A loop of more trips stays a loop: unrolling is for register tiles and small windows. */
-enum { MAX_TRIPS = 64 };
+/* A loop of more trips, or of more operations in all its copies, stays a loop: unrolling is for
+ * register tiles and small windows. */
+enum { MAX_TRIPS = 64, MAX_COPIED_OPS = 1 << 14 };
 
 static bool is_unrolled(const tw_op *op)
 {
@@ -48,7 +49,8 @@ static void unroll(tw_context *ctx, tw_op *loop)
     int64_t trips;
     tw_op_set_attr(loop, "kind", NULL);
     if (!tw_expr_as_const(tw_expr_sub(ctx, bounds->u.map.exprs[1], lo), &trips) ||
-        trips > MAX_TRIPS || tw_op_int(loop, "step", 1) != 1)
+        trips > MAX_TRIPS || tw_op_int(loop, "step", 1) != 1 ||
+        (trips > 1 && (size_t)trips * tw_loop_collect(ctx, loop, NULL).n > MAX_COPIED_OPS))
         return;
     tw_value **operands = TW_NEW_ARRAY(tw_context_arena(ctx), tw_value *, loop->n_operands);
     for (unsigned i = 0; i < loop->n_operands; i++)

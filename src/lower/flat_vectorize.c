@@ -7,8 +7,9 @@
  *     }
  * Values that do not depend on the variable stay scalar. A loop.if whose condition differs from
  * lane to lane turns into masks of the loads and stores inside. A store to one place for all lanes
- * is allowed in the form T = T op x with op add, mul, max or min: the lanes of x are then reduced
- * (a reassociation that the schedule asked for). What does not fit stays a serial loop. */
+ * is allowed in the form T = T op x with op add, mul, max or min when nothing else in the loop
+ * touches T: the lanes of x are then reduced (a reassociation that the schedule asked for). What
+ * does not fit stays a serial loop. That other accesses do not meet is the schedule's promise. */
 #include "lower/flat.h"
 
 #include "base/arena.h"
@@ -51,6 +52,7 @@ static tw_value *broadcast(vectorizer *v, tw_value *value)
 /* Marks in `varying` the values that differ between lanes; false when something does not fit. */
 typedef struct check {
     tw_map varying;
+    tw_map reduced; /* buffer -> the store that reduces into it */
     tw_op *loop;
 } check;
 
@@ -118,14 +120,33 @@ static int accumulator_operand(const tw_op *store)
     return -1;
 }
 
+static tw_value *root_buffer(tw_value *buffer)
+{
+    while (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW))
+        buffer = tw_operand(buffer->op, 0);
+    return buffer;
+}
+
+/* A store to one place for all lanes must be a reduction, one for its buffer. */
+static bool check_store(check *c, const tw_op *op)
+{
+    tw_loop_access a;
+    tw_loop_get_access(op, &a);
+    for (unsigned i = 0; i < a.n_index; i++)
+        if (tw_map_get_ptr(&c->varying, tw_operand(op, a.first_index + i)))
+            for (size_t d = 0; d < a.index->u.map.n; d++)
+                if (tw_expr_uses_dim(a.index->u.map.exprs[d], i))
+                    return true;
+    return accumulator_operand(op) >= 0 && !under_varying_guard(c, op) &&
+           !tw_map_put_ptr(&c->reduced, root_buffer(a.buffer), (tw_op *)op);
+}
+
 /* Of one operation inside the loop: false stops. */
 static bool check_op(tw_op *op, void *data)
 {
     check *c = data;
     if (op == c->loop)
         return true;
-    unsigned first = 0, n = op->n_operands;
-    tw_index_operands(op, &first, &n);
     bool lanes_differ = varies(c, op, 0, op->n_operands);
     for (unsigned i = 0; i < op->n_results; i++)
         if (is_vector(&op->results[i]))
@@ -136,9 +157,7 @@ static bool check_op(tw_op *op, void *data)
     case TW_LOOP_IF:
         return !lanes_differ || !op->regions[1].first;
     case TW_LOOP_STORE:
-        /* One place for all lanes: only as a reduction. */
-        return varies(c, op, first, n) ||
-               (accumulator_operand(op) >= 0 && !under_varying_guard(c, op));
+        return check_store(c, op);
     case TW_LOOP_ALLOC:
     case TW_LOOP_FOR_DYNAMIC:
     case TW_LOOP_BLOCK:
@@ -146,12 +165,27 @@ static bool check_op(tw_op *op, void *data)
     case TW_LOOP_BROADCAST:
     case TW_LOOP_REDUCE_LANES:
         return false;
+    case TW_LOOP_LOAD: /* under a mask it gives 0 in some lanes */
+        lanes_differ |= under_varying_guard(c, op);
+        break;
     default:
         break;
     }
     for (unsigned i = 0; lanes_differ && i < op->n_results; i++)
         tw_map_put_ptr(&c->varying, &op->results[i], op);
     return true;
+}
+
+/* Whether op leaves reductions alone: of their buffers only the stores and what they combine. */
+static bool spares_reductions(tw_op *op, void *data)
+{
+    check *c = data;
+    tw_loop_access a;
+    if (!tw_loop_get_access(op, &a))
+        return true;
+    const tw_op *store = tw_map_get_ptr(&c->reduced, root_buffer(a.buffer));
+    return !store || op == store ||
+           tw_operand(tw_operand(store, 0)->op, (unsigned)accumulator_operand(store))->op == op;
 }
 
 static bool can_vectorize(tw_context *ctx, tw_op *loop, int64_t *lanes)
@@ -161,9 +195,10 @@ static bool can_vectorize(tw_context *ctx, tw_op *loop, int64_t *lanes)
     if (!tw_expr_as_const(trips, lanes) || *lanes < 2 || *lanes > MAX_LANES ||
         tw_op_int(loop, "step", 1) != 1)
         return false;
-    check c = {.varying = tw_map_make(tw_context_arena(ctx)), .loop = loop};
+    tw_arena *arena = tw_context_arena(ctx);
+    check c = {.varying = tw_map_make(arena), .reduced = tw_map_make(arena), .loop = loop};
     tw_map_put_ptr(&c.varying, loop->regions[0].args[0], loop);
-    return tw_walk(loop, check_op, &c);
+    return tw_walk(loop, check_op, &c) && (!c.reduced.len || tw_walk(loop, spares_reductions, &c));
 }
 
 /* ---- Conversion ---- */

@@ -1,36 +1,44 @@
 /* plan_memory.c: plan-memory: intermediate buffers get places in one arena.
  *
+ *     %t = loop.alloc : buffer<16xf32>          %t = loop.alloc {offset = 0} : buffer<16xf32>
+ *     call @k(%x, %t)                           call @k(%x, %t)
+ *     %u = loop.alloc : buffer<16xf32>   ->     %u = loop.alloc {offset = 64} : buffer<16xf32>
+ *     call @k(%t, %u)                           call @k(%t, %u)
+ *
  * A buffer lives from the first to the last call that touches it or a view of it. Buffers are
- * placed from the largest to the smallest, each at the lowest offset where it meets no placed
- * buffer that lives at the same time (greedy by size: Pisarchyk and Lee, "Efficient Memory
- * Management for Deep Neural Net Inference", 2020). The function gets `arena_size`, and
- * `arena_bound`: the largest sum of sizes that live at once, below which no plan can be. */
+ * placed from the largest to the smallest, each into the smallest gap that holds it between the
+ * placed buffers that live at the same time, else behind them (greedy by size: Pisarchyk and Lee,
+ * "Efficient Memory Management for Deep Neural Net Inference", 2020). The function gets
+ * `arena_size`, and `arena_bound`: the largest sum of sizes that live at once, below which no plan
+ * can be. */
 #include "lower/lower_passes.h"
 
 #include "base/arena.h"
 #include "base/checked.h"
+#include "base/map.h"
 #include "base/vec.h"
 #include "dialect/core/core.h"
 #include "dialect/loop/loop.h"
+#include "lower/lifetimes.h"
 
 #include <stdlib.h>
 
-enum { ALIGNMENT = 64 };
+/* Where more placed buffers live at the same time, looking for a gap takes too long: the buffer,
+ * which is one of the smaller ones then, goes behind all others. */
+enum { ALIGNMENT = 64, MAX_NEIGHBOURS = 512 };
 
 typedef struct buffer {
     tw_op *alloc;
+    size_t number; /* in the order of the program */
     int64_t size, offset;
     size_t first, last; /* steps: numbers of operations in the function */
-    bool placed;
 } buffer;
-
-typedef TW_VEC(buffer *) buffer_list;
 
 typedef struct planner {
     tw_context *ctx;
     tw_arena *arena;
+    tw_map by_value; /* result of an alloc, or a view of it -> buffer */
     TW_VEC(buffer *) buffers;
-    buffer_list *live; /* per step: placed buffers that live then */
     size_t steps;
     int64_t peak;
 } planner;
@@ -48,41 +56,42 @@ static bool buffer_size(tw_context *ctx, tw_op *alloc, int64_t *out)
     return true;
 }
 
-/* Widens the life of b by the uses of value, which is b's or a view of it. */
-static void follow(buffer *b, const tw_value *value, const tw_region *body)
+/* An operation, or one inside of it, at step p->steps: the buffers that it touches live then. */
+static bool touch(tw_op *op, void *data)
 {
-    for (const tw_use *use = value->uses; use; use = use->next) {
-        tw_op *user = use->user;
-        if (tw_is_loop(user, TW_LOOP_VIEW)) {
-            follow(b, tw_result(user, 0), body);
+    planner *p = data;
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        buffer *b = tw_map_get_ptr(&p->by_value, tw_operand(op, i));
+        if (!b)
+            continue;
+        if (tw_is_loop(op, TW_LOOP_VIEW)) {
+            tw_map_put_ptr(&p->by_value, tw_result(op, 0), b);
             continue;
         }
-        while (user->region != body)
-            user = user->region->parent;
-        size_t step = user->order;
-        b->first = step < b->first ? step : b->first;
-        b->last = step > b->last ? step : b->last;
+        b->first = p->steps < b->first ? p->steps : b->first;
+        b->last = p->steps > b->last ? p->steps : b->last;
     }
+    return true;
 }
 
-/* Numbers the operations 0, 1, … (their order values serve as steps) and lists the buffers. */
+/* Lists the buffers with their lives. */
 static bool collect(planner *p, tw_op *func)
 {
-    tw_region *body = &func->regions[0];
-    for (tw_op *op = body->first; op; op = op->next)
-        op->order = ++p->steps;
-    for (tw_op *op = body->first; op; op = op->next) {
-        if (!tw_is_loop(op, TW_LOOP_ALLOC))
+    for (tw_op *op = func->regions[0].first; op; op = op->next, p->steps++) {
+        if (!tw_is_loop(op, TW_LOOP_ALLOC)) {
+            tw_walk(op, touch, p);
             continue;
+        }
         buffer *b = TW_NEW(p->arena, buffer);
-        *b = (buffer){.alloc = op, .first = SIZE_MAX};
+        *b = (buffer){.alloc = op, .number = p->buffers.len, .first = SIZE_MAX};
         if (!buffer_size(p->ctx, op, &b->size))
             return false;
-        follow(b, tw_result(op, 0), body);
-        if (b->first == SIZE_MAX)
-            b->first = b->last = op->order;
+        tw_map_put_ptr(&p->by_value, tw_result(op, 0), b);
         tw_vec_push(p->arena, &p->buffers, b);
     }
+    for (size_t i = 0; i < p->buffers.len; i++)
+        if (p->buffers.data[i]->first == SIZE_MAX) /* nobody's */
+            p->buffers.data[i]->first = 0;
     return true;
 }
 
@@ -91,7 +100,7 @@ static int larger_first(const void *x, const void *y)
     const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
     if (a->size != b->size)
         return a->size < b->size ? 1 : -1;
-    return a->first < b->first ? -1 : a->first > b->first; /* for the same plan each time */
+    return a->number < b->number ? -1 : 1; /* for the same plan each time */
 }
 
 static int lower_first(const void *x, const void *y)
@@ -100,50 +109,52 @@ static int lower_first(const void *x, const void *y)
     return a->offset < b->offset ? -1 : a->offset > b->offset;
 }
 
-/* The placed buffers that live at the same time as b, by offset. */
-static buffer_list neighbours(planner *p, const buffer *b)
+/* The offset of the smallest gap of at least `size` bytes between buffers sorted by offset, or
+ * their end. */
+static int64_t best_gap(void *const *around, size_t n, int64_t size)
 {
-    buffer_list found = {0};
-    for (size_t step = b->first; step <= b->last; step++)
-        for (size_t i = 0; i < p->live[step].len; i++) {
-            buffer *other = p->live[step].data[i];
-            /* Each is met first where both begin to live. */
-            if (step == (other->first > b->first ? other->first : b->first))
-                tw_vec_push(p->arena, &found, other);
+    int64_t end = 0, best = -1, least = INT64_MAX;
+    for (size_t i = 0; i < n; i++) {
+        const buffer *b = around[i];
+        int64_t gap = b->offset - end, next = b->offset + b->size;
+        if (gap >= size && gap < least) {
+            best = end;
+            least = gap;
         }
-    if (found.len)
-        qsort(found.data, found.len, sizeof *found.data, lower_first);
-    return found;
+        end = next > end ? next : end;
+    }
+    return best >= 0 ? best : end;
 }
 
-static void place(planner *p, buffer *b)
+static void place_all(planner *p)
 {
-    buffer_list around = neighbours(p, b);
-    int64_t offset = 0, best = -1, best_gap = INT64_MAX;
-    for (size_t i = 0; i < around.len; i++) {
-        int64_t gap = around.data[i]->offset - offset;
-        if (gap >= b->size && gap < best_gap) {
-            best = offset;
-            best_gap = gap;
+    tw_lifetimes *placed = tw_lifetimes_create(p->arena, p->steps);
+    void *around[MAX_NEIGHBOURS];
+    for (size_t i = 0; i < p->buffers.len; i++) {
+        buffer *b = p->buffers.data[i];
+        size_t n;
+        if (tw_lifetimes_find(placed, b->first, b->last, MAX_NEIGHBOURS, around, &n)) {
+            qsort(around, n, sizeof *around, lower_first);
+            b->offset = best_gap(around, n, b->size);
+        } else {
+            b->offset = p->peak;
         }
-        int64_t end = around.data[i]->offset + around.data[i]->size;
-        offset = end > offset ? end : offset;
+        tw_lifetimes_add(placed, b->first, b->last, b);
+        if (b->offset + b->size > p->peak)
+            p->peak = b->offset + b->size;
     }
-    b->offset = best >= 0 ? best : offset;
-    for (size_t step = b->first; step <= b->last; step++)
-        tw_vec_push(p->arena, &p->live[step], b);
-    if (b->offset + b->size > p->peak)
-        p->peak = b->offset + b->size;
 }
 
 /* The largest sum of sizes that live at one step. */
 static int64_t lower_bound(const planner *p)
 {
-    int64_t bound = 0;
-    for (size_t step = 0; step <= p->steps; step++) {
-        int64_t sum = 0;
-        for (size_t i = 0; i < p->live[step].len; i++)
-            sum += p->live[step].data[i]->size;
+    int64_t *change = TW_NEW_ARRAY(p->arena, int64_t, p->steps + 1), sum = 0, bound = 0;
+    for (size_t i = 0; i < p->buffers.len; i++) {
+        change[p->buffers.data[i]->first] += p->buffers.data[i]->size;
+        change[p->buffers.data[i]->last + 1] -= p->buffers.data[i]->size;
+    }
+    for (size_t step = 0; step < p->steps; step++) {
+        sum += change[step];
         bound = sum > bound ? sum : bound;
     }
     return bound;
@@ -162,16 +173,15 @@ static bool total_fits(planner *p)
 static bool run(tw_pass_run *pass)
 {
     planner p = {.ctx = pass->ctx, .arena = tw_context_arena(pass->ctx)};
+    p.by_value = tw_map_make(p.arena);
     if (!collect(&p, pass->root) || !total_fits(&p))
         return false;
-    p.live = TW_NEW_ARRAY(p.arena, buffer_list, p.steps + 1);
     if (p.buffers.len)
         qsort(p.buffers.data, p.buffers.len, sizeof *p.buffers.data, larger_first);
-    for (size_t i = 0; i < p.buffers.len; i++) {
-        buffer *b = p.buffers.data[i];
-        place(&p, b);
-        tw_op_set_attr(b->alloc, "offset", tw_attr_int(p.ctx, b->offset));
-    }
+    place_all(&p);
+    for (size_t i = 0; i < p.buffers.len; i++)
+        tw_op_set_attr(p.buffers.data[i]->alloc, "offset",
+                       tw_attr_int(p.ctx, p.buffers.data[i]->offset));
     tw_op_set_attr(pass->root, "arena_size", tw_attr_int(p.ctx, p.peak));
     tw_op_set_attr(pass->root, "arena_bound", tw_attr_int(p.ctx, lower_bound(&p)));
     pass->changes += p.buffers.len;

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RK_MAX_RANK = 6, RK_MAX_INPUTS = 8, RK_MAX_POINTS = 3000 };
+enum { RK_MAX_RANK = 6, RK_MAX_INPUTS = 40, RK_MAX_RESULTS = 2 };
 
 typedef struct rk_value {
     unsigned id;
@@ -26,13 +26,15 @@ typedef struct rk_value {
 
 typedef struct random_kernel {
     uint64_t state, seed;
-    char body[6000], inputs[1200];
+    int64_t points; /* of an iteration space, at most */
+    char body[12000], inputs[3000];
     size_t n_body, n_text;
     unsigned n_values, n_inputs;
     int64_t limit[RK_MAX_INPUTS]; /* of indices: -limit..limit-1; 0 for plain numbers */
     bool exact;
+    rk_value extra; /* a second result, when it has an element type */
     const char *family;
-    char text[8000];
+    char text[16000];
 } random_kernel;
 
 /* ---- Random numbers ---- */
@@ -180,7 +182,9 @@ static rk_value rk_epilogue(random_kernel *r, rk_value v, unsigned most)
     static const char *const binary[] = {"add", "sub", "max", "min", "mul"};
     static const char *const unary[] = {"relu", "neg", "abs"};
     for (unsigned n = rk_below(r, most + 1); n-- > 0;) {
-        if (r->n_inputs + 2 < RK_MAX_INPUTS && rk_below(r, 2)) {
+        if (!v.input && rk_chance(r, 12))
+            r->extra = v;
+        if (r->n_inputs < 6 && rk_below(r, 2)) {
             rk_value p = rk_partner(r, &v);
             bool swap = rk_chance(r, 3);
             v = rk_emit(r, v, "%s %s, %s", binary[rk_below(r, 5)], rk_name(swap ? &p : &v),
@@ -212,7 +216,7 @@ static rk_value rk_any_input(random_kernel *r, unsigned low, unsigned high, int6
 
 static rk_value rk_elementwise(random_kernel *r)
 {
-    rk_value v = rk_epilogue(r, rk_any_input(r, 0, 5, RK_MAX_POINTS), 4);
+    rk_value v = rk_epilogue(r, rk_any_input(r, 0, 5, r->points), 4);
     if (rk_chance(r, 4)) {
         rk_value c = rk_shape("bool", v.rank, v.dims);
         rk_value p = rk_partner(r, &v);
@@ -223,6 +227,25 @@ static rk_value rk_elementwise(random_kernel *r)
         v = rk_emit(r, c, "cast %s", rk_name(&v));
     }
     return rk_epilogue(r, v, 2);
+}
+
+/* More operands or operations than fit into one kernel. */
+static rk_value rk_wide(random_kernel *r)
+{
+    rk_value v = rk_any_input(r, 1, 3, 200), p;
+    for (unsigned n = (unsigned)rk_between(r, 5, 36); n-- > 0;) {
+        p = rk_partner(r, &v);
+        v = rk_emit(r, v, "%s %s, %s", rk_chance(r, 3) ? "sub" : "add", rk_name(&v), rk_name(&p));
+    }
+    return v;
+}
+
+static rk_value rk_deep(random_kernel *r)
+{
+    rk_value v = rk_any_input(r, 0, 4, 500);
+    for (unsigned n = (unsigned)rk_between(r, 2, 12); n-- > 0;)
+        v = rk_epilogue(r, v, 4);
+    return v;
 }
 
 /* ---- Moving data ---- */
@@ -377,7 +400,7 @@ static rk_value rk_moves(random_kernel *r)
         rk_gather_of,    rk_tile_of, rk_gather_elements_of, rk_expand_of, rk_trilu_of};
     rk_value v = rk_epilogue(r, rk_any_input(r, 1, 4, 400), 1);
     for (unsigned n = 1 + rk_below(r, 3); n-- > 0;) {
-        if (r->n_inputs + 4 > RK_MAX_INPUTS || rk_product(v.dims, v.rank) > 1500 || v.rank == 0)
+        if (r->n_inputs > 6 || rk_product(v.dims, v.rank) > 1500 || v.rank == 0)
             break;
         v = moves[rk_below(r, sizeof moves / sizeof *moves)](r, v);
         v = rk_epilogue(r, v, 1);
@@ -392,7 +415,7 @@ static rk_value rk_matmul(random_kernel *r)
     int64_t batch[2], size[3], a[4], b[4];
     unsigned n_batch = rk_below(r, 3);
     rk_dims(r, batch, n_batch, 6);
-    rk_dims(r, size, 3, RK_MAX_POINTS / rk_product(batch, n_batch));
+    rk_dims(r, size, 3, r->points / rk_product(batch, n_batch));
     bool ta = rk_chance(r, 4), tb = rk_chance(r, 3), shared = rk_chance(r, 2);
     const char *elem = rk_chance(r, 4) ? rk_elem(r) : "f32";
     for (unsigned i = 0; i < n_batch; i++) {
@@ -418,7 +441,7 @@ static rk_value rk_matmul(random_kernel *r)
 static rk_value rk_packed_matmul(random_kernel *r)
 {
     int64_t size[3], panel = rk_chance(r, 2) ? 8 : 16;
-    rk_dims(r, size, 3, RK_MAX_POINTS);
+    rk_dims(r, size, 3, r->points);
     rk_value x = rk_input(r, "f32", 2, size, 0);
     rk_value w =
         rk_input(r, "f32", 3, (int64_t[]){(size[2] + panel - 1) / panel, size[1], panel}, 0);
@@ -485,7 +508,7 @@ static rk_value rk_conv(random_kernel *r)
     const char *elem = rk_chance(r, 6) ? rk_elem(r) : "f32";
     rk_make_window(r, &w, 60);
     int64_t n = rk_size(r, 2), taps = rk_product(w.kernel, w.n);
-    int64_t points = RK_MAX_POINTS * 2 / (rk_product(w.out, w.n) * taps * n);
+    int64_t points = r->points * 2 / (rk_product(w.out, w.n) * taps * n);
     int64_t groups = rk_chance(r, 2) ? 1 : rk_size(r, points < 20 ? points : 20);
     int64_t each = rk_chance(r, 2) ? 1 : rk_size(r, points / groups < 9 ? points / groups : 9);
     int64_t outs = rk_size(r, points / groups / each < 40 ? points / groups / each : 40);
@@ -526,7 +549,7 @@ static rk_value rk_conv_transpose(random_kernel *r)
     int64_t groups = rk_chance(r, 2) ? 1 : rk_size(r, 4), in = rk_size(r, 4), out = rk_size(r, 5);
     rk_value x = rk_input_like(r, rk_image("f32", &w, 1, groups * in, w.out));
     rk_value y = rk_image("f32", &w, 1, groups * out, w.size), k = x;
-    if (rk_product(y.dims, y.rank) * rk_product(w.kernel, w.n) * in > RK_MAX_POINTS * 4)
+    if (rk_product(y.dims, y.rank) * rk_product(w.kernel, w.n) * in > r->points * 4)
         return rk_epilogue(r, x, 2);
     k.rank = 0;
     k.dims[k.rank++] = groups * in;
@@ -545,7 +568,7 @@ static rk_value rk_pool(random_kernel *r)
     rk_make_window(r, &w, 100);
     int64_t taps = rk_product(w.kernel, w.n) * rk_product(w.out, w.n);
     rk_value x = rk_input_like(
-        r, rk_image("f32", &w, rk_size(r, 2), rk_size(r, RK_MAX_POINTS / 2 / taps), w.size));
+        r, rk_image("f32", &w, rk_size(r, 2), rk_size(r, r->points / 2 / taps), w.size));
     bool mean = rk_chance(r, 3);
     r->exact &= !mean;
     x = rk_epilogue(r, x, 1);
@@ -560,7 +583,7 @@ static rk_value rk_pool(random_kernel *r)
 
 static rk_value rk_softmax(random_kernel *r)
 {
-    rk_value x = rk_any_input(r, 1, 4, RK_MAX_POINTS / 3);
+    rk_value x = rk_any_input(r, 1, 4, r->points / 3);
     if (!rk_is_float(&x))
         return rk_epilogue(r, x, 3);
     r->exact = false;
@@ -574,7 +597,7 @@ static rk_value rk_norm(random_kernel *r)
 {
     int64_t dims[RK_MAX_RANK];
     unsigned rank = (unsigned)rk_between(r, 1, 4), axis = rk_below(r, rank), what = rk_below(r, 4);
-    rk_dims(r, dims, rank, RK_MAX_POINTS / 3);
+    rk_dims(r, dims, rank, r->points / 3);
     rk_value x = rk_input(r, "f32", rank, dims, 0), y = x;
     unsigned n = 1 + rk_below(r, what == 0 ? 3 : 2);
     r->exact = false;
@@ -603,7 +626,7 @@ static rk_value rk_reduce(random_kernel *r)
     static const char *const kinds[] = {"reduce_sum", "reduce_max", "reduce_min", "reduce_mean",
                                         "reduce_prod"};
     unsigned kind = rk_below(r, 5), n = 0;
-    rk_value x = rk_any_input(r, 1, 5, RK_MAX_POINTS), y;
+    rk_value x = rk_any_input(r, 1, 5, r->points), y;
     int64_t axes[RK_MAX_RANK];
     bool keep = rk_chance(r, 2), prologue = kind < 3;
     r->exact &= kind < 3 || !rk_is_float(&x);
@@ -624,7 +647,7 @@ static rk_value rk_reduce(random_kernel *r)
 
 static rk_value rk_arg(random_kernel *r)
 {
-    rk_value x = rk_any_input(r, 1, 4, RK_MAX_POINTS / 2);
+    rk_value x = rk_any_input(r, 1, 4, r->points / 2);
     unsigned axis = rk_below(r, x.rank);
     rk_value y = rk_shape("i64", 0, NULL);
     for (unsigned i = 0; i < x.rank; i++)
@@ -638,11 +661,49 @@ static rk_value rk_arg(random_kernel *r)
 
 static rk_value rk_scan(random_kernel *r)
 {
-    rk_value x = rk_epilogue(r, rk_any_input(r, 1, 4, RK_MAX_POINTS / 2), 1);
+    rk_value x = rk_epilogue(r, rk_any_input(r, 1, 4, r->points / 2), 1);
     rk_value y = rk_emit(r, x, "cumsum %s {axis = %u, exclusive = %s, reverse = %s}", rk_name(&x),
                          rk_below(r, x.rank), rk_chance(r, 2) ? "true" : "false",
                          rk_chance(r, 2) ? "true" : "false");
     return rk_epilogue(r, y, 1);
+}
+
+/* Sizes of 0: nothing to compute, or a reduction of nothing. */
+static rk_value rk_empty(random_kernel *r)
+{
+    int64_t dims[RK_MAX_RANK], rank = rk_between(r, 1, 3);
+    rk_dims(r, dims, (unsigned)rank, 60);
+    dims[rk_below(r, (unsigned)rank)] = 0;
+    rk_value x = rk_input(r, "f32", (unsigned)rank, dims, 0), y = x;
+    unsigned axis = rk_below(r, (unsigned)rank);
+    switch (rk_below(r, 5)) {
+    case 0:
+        y.dims[axis] = 1;
+        y = rk_emit(r, y, "%s %s {axes = [%u], keepdims = true}",
+                    rk_chance(r, 2) ? "reduce_sum" : "reduce_max", rk_name(&x), axis);
+        break;
+    case 1:
+        y.dims[axis] = rk_size(r, 9);
+        x.dims[axis] += y.dims[axis];
+        y = rk_input(r, "f32", y.rank, y.dims, 0);
+        y = rk_emit(r, x, "concat %%x0, %s {axis = %u}", rk_name(&y), axis);
+        break;
+    case 2: {
+        int64_t m = rk_size(r, 9), n = rk_size(r, 9), k = rk_chance(r, 2) ? 0 : 3;
+        rk_value a = rk_input(r, "f32", 2, (int64_t[]){k ? 0 : m, k}, 0);
+        rk_value b = rk_input(r, "f32", 2, (int64_t[]){k, n}, 0);
+        y = rk_shape("f32", 2, (int64_t[]){k ? 0 : m, n});
+        y = rk_emit(r, y, "matmul %s, %s", rk_name(&a), rk_name(&b));
+        break;
+    }
+    case 3:
+        y = rk_emit(r, y, "softmax %s {axis = %u}", rk_name(&x), axis);
+        break;
+    default:
+        y = rk_transpose_of(r, x);
+        break;
+    }
+    return rk_epilogue(r, y, 2);
 }
 
 /* Several families in a row: kernels whose buffers the memory plan shares. */
@@ -666,32 +727,44 @@ static void random_kernel_make(random_kernel *r, uint64_t seed)
     static const struct {
         const char *name;
         rk_value (*make)(random_kernel *r);
-    } families[] = {{"elementwise", rk_elementwise},
-                    {"matmul", rk_matmul},
-                    {"conv", rk_conv},
-                    {"moves", rk_moves},
-                    {"reduce", rk_reduce},
-                    {"softmax", rk_softmax},
-                    {"norm", rk_norm},
-                    {"pool", rk_pool},
-                    {"conv", rk_conv},
-                    {"moves", rk_moves},
-                    {"packed", rk_packed_matmul},
-                    {"transposed", rk_conv_transpose},
-                    {"arg", rk_arg},
-                    {"scan", rk_scan},
-                    {"attention", rk_attention},
-                    {"elementwise", rk_elementwise}};
+    } families[] = {
+        {"elementwise", rk_elementwise},
+        {"matmul", rk_matmul},
+        {"conv", rk_conv},
+        {"moves", rk_moves},
+        {"reduce", rk_reduce},
+        {"softmax", rk_softmax},
+        {"norm", rk_norm},
+        {"pool", rk_pool},
+        {"conv", rk_conv},
+        {"moves", rk_moves},
+        {"arg", rk_arg},
+        {"packed", rk_packed_matmul},
+        {"scan", rk_scan},
+        {"deep", rk_deep},
+        {"transposed", rk_conv_transpose},
+        {"attention", rk_attention},
+        {"wide", rk_wide},
+        {"elementwise", rk_elementwise},
+        {"empty", rk_empty},
+    };
     enum { FAMILIES = sizeof families / sizeof *families };
     *r = (random_kernel){.state = seed * 0x9e3779b97f4a7c15ull + 1, .seed = seed, .exact = true};
-    rk_below(r, 2);
+    r->points = rk_chance(r, 8) ? 24000 : 3000;
     r->family = families[seed % FAMILIES].name;
     rk_value v = families[seed % FAMILIES].make(r);
     if (v.input) /* a function computes something */
         v = rk_emit(r, v, "neg %s", rk_name(&v));
-    snprintf(r->text, sizeof r->text,
-             "module {\n  func @main(%s) -> %s {\n%s    return %s\n  }\n}\n", r->inputs,
-             rk_type(&v), r->body, rk_name(&v));
+    bool two = r->extra.elem && r->extra.id != v.id;
+    if (two)
+        snprintf(r->text, sizeof r->text,
+                 "module {\n  func @main(%s) -> (%s, %s) {\n%s    return %s, %s\n  }\n}\n",
+                 r->inputs, rk_type(&r->extra), rk_type(&v), r->body, rk_name(&r->extra),
+                 rk_name(&v));
+    else
+        snprintf(r->text, sizeof r->text,
+                 "module {\n  func @main(%s) -> %s {\n%s    return %s\n  }\n}\n", r->inputs,
+                 rk_type(&v), r->body, rk_name(&v));
 }
 
 #endif

@@ -26,64 +26,75 @@ enum { FEW_KERNELS = 300, MAX_STEPS = 30000000 };
 
 /* ---- Running ------------------------------------------------------------------------- */
 
+enum { MAX_BUFFERS = RK_MAX_INPUTS + RK_MAX_RESULTS };
 typedef struct memory {
-    tw_interp_buffer buffers[RK_MAX_INPUTS + 1];
-    tw_elem elems[RK_MAX_INPUTS + 1];
-    size_t counts[RK_MAX_INPUTS + 1];
-    unsigned n; /* inputs, then the result */
+    tw_interp_buffer buffers[MAX_BUFFERS];
+    tw_elem elems[MAX_BUFFERS];
+    size_t counts[MAX_BUFFERS];
+    unsigned n, n_inputs; /* results follow */
 } memory;
 
-/* Inputs with small whole numbers, or with indices; the result with a pattern. */
+/* Small whole numbers, or indices. */
+static void fill_input(memory *m, unsigned i, int64_t limit, uint64_t *state)
+{
+    for (size_t k = 0; k < m->counts[i]; k++) {
+        *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+        int64_t number = limit ? (int64_t)((*state >> 33) % (uint64_t)(2 * limit)) - limit
+                               : (int64_t)(*state >> 60) - 7;
+        tw_number value = {.integer = number};
+        tw_scalar_store(m->elems[i], m->buffers[i].data, k,
+                        tw_scalar_convert(value, TW_I64, m->elems[i], false));
+    }
+}
+
 static memory make_memory(tw_context *ctx, const random_kernel *r, const tw_op *func)
 {
-    memory m = {.n = func->regions[0].n_args};
+    memory m = {.n = func->regions[0].n_args, .n_inputs = r->n_inputs};
     uint64_t state = r->seed;
-    assert_int_equal(m.n, r->n_inputs + 1);
     for (unsigned i = 0; i < m.n; i++) {
         tw_type type = func->regions[0].args[i]->type;
-        int64_t count = 0, limit = i < r->n_inputs ? r->limit[i] : 0;
+        int64_t count = 0;
         assert_true(tw_type_static_count(type, &count));
         size_t size = ((size_t)count * tw_elem_bits(type->elem) + 7) / 8;
         m.buffers[i] = (tw_interp_buffer){tw_context_alloc(ctx, size + 1), size};
         m.elems[i] = type->elem;
         m.counts[i] = (size_t)count;
         memset(m.buffers[i].data, 0xA5, size);
-        for (size_t k = 0; i < r->n_inputs && k < (size_t)count; k++) {
-            state = state * 6364136223846793005ull + 1442695040888963407ull;
-            int64_t number = limit ? (int64_t)((state >> 33) % (uint64_t)(2 * limit)) - limit
-                                   : (int64_t)(state >> 60) - 7;
-            tw_number value = {.integer = number};
-            tw_scalar_store(type->elem, m.buffers[i].data, k,
-                            tw_scalar_convert(value, TW_I64, type->elem, false));
-        }
+        if (i < m.n_inputs)
+            fill_input(&m, i, r->limit[i], &state);
     }
     return m;
 }
 
-static double element(const memory *m, size_t k)
+static double element(const memory *m, unsigned i, size_t k)
 {
-    unsigned i = m->n - 1;
     tw_number v = tw_scalar_load(m->elems[i], m->buffers[i].data, k);
     return tw_elem_is_float(m->elems[i]) ? v.real : (double)v.integer;
 }
 
-/* Whether the results are the same, or, where rounding has a part, close. */
-static bool same_results(const random_kernel *r, const memory *want, const memory *got)
+/* Whether buffer i holds the same or, where rounding has a part, nearly the same. */
+static bool same_result(bool exact, const memory *want, const memory *got, unsigned i)
 {
-    const tw_interp_buffer *a = &want->buffers[want->n - 1], *b = &got->buffers[got->n - 1];
-    double largest = 1, eps = want->elems[want->n - 1] == TW_BF16  ? 2e-2
-                              : want->elems[want->n - 1] == TW_F16 ? 4e-3
-                                                                   : 2e-5;
-    if (r->exact)
-        return !memcmp(a->data, b->data, a->size);
-    for (size_t k = 0; k < want->counts[want->n - 1]; k++)
-        if (isfinite(element(want, k)))
-            largest = fmax(largest, fabs(element(want, k)));
-    for (size_t k = 0; k < want->counts[want->n - 1]; k++) {
-        double x = element(want, k), y = element(got, k);
+    const tw_elem elem = want->elems[i];
+    double largest = 1, eps = elem == TW_BF16 ? 2e-2 : elem == TW_F16 ? 4e-3 : 2e-5;
+    if (exact || !tw_elem_is_float(elem))
+        return !memcmp(want->buffers[i].data, got->buffers[i].data, want->buffers[i].size);
+    for (size_t k = 0; k < want->counts[i]; k++)
+        if (isfinite(element(want, i, k)))
+            largest = fmax(largest, fabs(element(want, i, k)));
+    for (size_t k = 0; k < want->counts[i]; k++) {
+        double x = element(want, i, k), y = element(got, i, k);
         if (isnan(x) ? !isnan(y) : isinf(x) ? y != x : !(fabs(x - y) <= eps * largest))
             return false;
     }
+    return true;
+}
+
+static bool same_results(const random_kernel *r, const memory *want, const memory *got)
+{
+    for (unsigned i = want->n_inputs; i < want->n; i++)
+        if (!same_result(r->exact, want, got, i))
+            return false;
     return true;
 }
 
@@ -140,14 +151,20 @@ static bool check_kernel_pass(tw_context *ctx, random_kernel *r, uint64_t seed, 
     return check_pass(ctx, r, seed, module, text, want);
 }
 
-static unsigned n_none, n_kernels;
+static unsigned n_none, n_kernels, n_parallel;
 static struct {
     const char *name;
     unsigned n;
 } rules[] = {{"tiles", 0}, {"rows", 0}, {"nests", 0}};
 
-static void count_rules(tw_op *module)
+static bool is_parallel(const tw_op *op)
 {
+    return tw_is_for_kind(op, "parallel");
+}
+
+static void count_rules(tw_context *ctx, tw_op *module)
+{
+    n_parallel += tw_loop_collect(ctx, module, is_parallel).n > 0;
     for (tw_op *op = tw_core_body(module)->first; op; op = op->next) {
         if (!tw_is_loop(op, TW_LOOP_KERNEL))
             continue;
@@ -167,14 +184,17 @@ static void count_rules(tw_op *module)
 static bool check_way(tw_context *ctx, random_kernel *r, uint64_t seed, tw_op *module,
                       const char *level, const memory *want)
 {
-    char schedule[64];
-    snprintf(schedule, sizeof schedule, "schedule-kernels{target=\"%s\"}", level);
+    char schedule[96];
+    bool precise = rk_chance(r, 4);
+    r->exact |= precise; /* nothing is rounded in another way */
+    snprintf(schedule, sizeof schedule, "schedule-kernels{target=\"%s\" parallel-work=%d%s}", level,
+             rk_chance(r, 2) ? 1 : 1000, precise ? " precise" : "");
     if (!rk_chance(r, 4) && !check_pass(ctx, r, seed, module, "collapse-axes", want))
         return false;
     if (!rk_chance(r, 8)) {
         if (!check_pass(ctx, r, seed, module, schedule, want))
             return false;
-        count_rules(module);
+        count_rules(ctx, module);
     }
     bool fine = check_kernel_pass(ctx, r, seed, module, "lower-blocks", want);
     bool in_order = rk_chance(r, 2);
@@ -218,8 +238,12 @@ static void passes_keep_results(void **state)
     assert_int_equal(wrong, 0);
     for (unsigned i = 0; many && i < sizeof rules / sizeof *rules; i++)
         print_message("%s: %u of %u\n", rules[i].name, rules[i].n, n_kernels);
+    if (many)
+        print_message("with parallel loops: %u\n", n_parallel);
     for (unsigned i = 0; n >= FEW_KERNELS && i < sizeof rules / sizeof *rules; i++)
         assert_true(rules[i].n * 20 > n_kernels);
+    if (n >= FEW_KERNELS)
+        assert_true(n_parallel * 4 > n_kernels);
     /* Only what has no plain nest at all stays as it is. */
     assert_int_equal(n_none, 0);
 }

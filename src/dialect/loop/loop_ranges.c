@@ -6,40 +6,45 @@
 
 static const tw_range unknown = {INT64_MIN, INT64_MAX};
 
-/* How many definitions are followed before the answer is "unknown": loop nests are shallow. */
-enum { MAX_DEPTH = 64 };
+/* How deep definitions are followed, and how many in all, before the answer is "unknown": nests are
+ * shallow, but text may define each value by twice the one before. */
+enum { MAX_DEPTH = 64, MAX_VISITS = 4096 };
 
-static tw_range range_at(const tw_value *value, int depth);
+typedef struct visits {
+    int depth, left;
+} visits;
 
-static unsigned operand_ranges_at(const tw_op *op, tw_range *ranges, int depth)
+static tw_range range_of(visits *v, const tw_value *value);
+
+static unsigned operand_ranges(visits *v, const tw_op *op, tw_range *ranges)
 {
     unsigned first, n;
     if (!tw_index_operands(op, &first, &n) || n > TW_MAX_EXPR_DIMS)
         return 0;
     for (unsigned i = 0; i < n; i++)
-        ranges[i] = range_at(tw_operand(op, first + i), depth);
+        ranges[i] = range_of(v, tw_operand(op, first + i));
     return n;
 }
 
-static tw_range loop_range(const tw_op *loop, int depth)
+static tw_range loop_range(visits *v, const tw_op *loop)
 {
     tw_range ranges[TW_MAX_EXPR_DIMS];
-    unsigned n = operand_ranges_at(loop, ranges, depth);
+    unsigned n = operand_ranges(v, loop, ranges);
     tw_attr bounds = tw_op_attr(loop, "bounds");
     tw_range lo = tw_expr_range(bounds->u.map.exprs[0], ranges, n);
     tw_range hi = tw_expr_range(bounds->u.map.exprs[1], ranges, n);
     return (tw_range){lo.lo, hi.hi == INT64_MAX ? INT64_MAX : hi.hi - 1};
 }
 
-static tw_range result_range(const tw_op *op, int depth)
+static tw_range result_range(visits *v, const tw_op *op)
 {
     tw_range ranges[TW_MAX_EXPR_DIMS];
     if (tw_is_loop(op, TW_LOOP_INDEX)) {
-        unsigned n = operand_ranges_at(op, ranges, depth);
+        unsigned n = operand_ranges(v, op, ranges);
         return tw_expr_range(tw_op_attr(op, "expr")->u.map.exprs[0], ranges, n);
     }
     if (tw_is_loop(op, TW_LOOP_RAMP)) {
-        tw_range base = range_at(tw_operand(op, 0), depth);
+        tw_range base = range_of(v, tw_operand(op, 0));
         int64_t lanes = tw_type_dim(op->results[0].type, 0);
         return base.hi > INT64_MAX - lanes ? (tw_range){base.lo, INT64_MAX}
                                            : (tw_range){base.lo, base.hi + lanes - 1};
@@ -51,29 +56,35 @@ static tw_range result_range(const tw_op *op, int depth)
     return unknown;
 }
 
-static tw_range range_at(const tw_value *value, int depth)
+static tw_range argument_range(visits *v, const tw_value *value)
 {
-    if (depth >= MAX_DEPTH)
-        return unknown;
-    if (value->op)
-        return result_range(value->op, depth + 1);
     const tw_op *parent = value->region->parent;
+    int64_t extent;
     if (tw_is_loop(parent, TW_LOOP_FOR))
-        return loop_range(parent, depth + 1);
-    if (tw_is_loop(parent, TW_LOOP_BLOCK)) {
-        int64_t extent;
-        if (tw_expr_as_const(tw_op_attr(parent, "extents")->u.map.exprs[value->index], &extent))
-            return (tw_range){0, extent - 1};
-    }
+        return loop_range(v, parent);
+    if (tw_is_loop(parent, TW_LOOP_BLOCK) &&
+        tw_expr_as_const(tw_op_attr(parent, "extents")->u.map.exprs[value->index], &extent))
+        return (tw_range){0, extent - 1};
     return unknown;
+}
+
+static tw_range range_of(visits *v, const tw_value *value)
+{
+    if (v->depth == MAX_DEPTH || v->left == 0)
+        return unknown;
+    v->depth++;
+    v->left--;
+    tw_range range = value->op ? result_range(v, value->op) : argument_range(v, value);
+    v->depth--;
+    return range;
 }
 
 tw_range tw_value_range(const tw_value *value)
 {
-    return range_at(value, 0);
+    return range_of(&(visits){.left = MAX_VISITS}, value);
 }
 
 unsigned tw_operand_ranges(const tw_op *op, tw_range *ranges)
 {
-    return operand_ranges_at(op, ranges, 0);
+    return operand_ranges(&(visits){.left = MAX_VISITS}, op, ranges);
 }

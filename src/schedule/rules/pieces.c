@@ -4,7 +4,6 @@
 #include <string.h>
 
 enum {
-    MIN_PARALLEL_WORK = 60000, /* scalar operations: some 10 microseconds */
     ENOUGH_PIECES = 16,
     MAX_INLINE_OPS = 24,
     CHEAP_OPS = 4,
@@ -59,7 +58,7 @@ bool tw_rule_vectorize_inner(tw_rule *r, tw_value *block, unsigned depth, unsign
 
 bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable, int64_t work)
 {
-    if (work < MIN_PARALLEL_WORK || !*n || !joinable)
+    if (work < r->parallel_work || !*n || !joinable)
         return true;
     unsigned joined = 0;
     int64_t pieces = 1;

@@ -11,7 +11,8 @@ enum { TW_RULE_MAX_LOOPS = 48 };
 typedef struct tw_rule {
     tw_context *ctx;
     const tw_target *target;
-    bool precise; /* no reassociation */
+    bool precise;          /* no reassociation */
+    int64_t parallel_work; /* of a kernel that is worth it */
     tw_schedule *s;
     tw_op *kernel;
     tw_kernel_blocks *k; /* of the kernel as it is when the rule starts */
@@ -40,8 +41,9 @@ bool tw_rule_vectorize_inner(tw_rule *r, tw_value *block, unsigned depth, unsign
                              bool unroll);
 
 /* Makes the outermost of `n` loops parallel, joined with as many of the next ones as it takes for
- * enough pieces; leaves kernels of little work alone. `work` in scalar operations. The loops that
- * are joined are replaced in the array by the new one; *n is the new number. */
+ * enough pieces; leaves kernels of little work alone (rule.parallel_work). `work` in scalar
+ * operations. The loops that are joined are replaced in the array by the new one; *n is the new
+ * number. */
 bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable,
                          int64_t work);
 

@@ -21,13 +21,18 @@ static const struct {
 };
 enum { N_RULES = sizeof rules / sizeof rules[0] };
 
+enum { PARALLEL_WORK = 60000 }; /* scalar operations: some 10 microseconds */
+
 /* The scheduled copy, or NULL. */
 static tw_op *try_rule(tw_context *ctx, const tw_rule_options *options, tw_op *kernel, int i)
 {
     tw_op *copy = tw_op_clone(tw_cloner_create(ctx), kernel);
     tw_op_insert(copy, kernel->region, kernel);
-    tw_rule r = {
-        .precise = options->precise, .ctx = ctx, .target = options->target, .kernel = copy};
+    tw_rule r = {.ctx = ctx,
+                 .target = options->target,
+                 .precise = options->precise,
+                 .parallel_work = options->parallel_work ? options->parallel_work : PARALLEL_WORK,
+                 .kernel = copy};
     r.k = TW_NEW(tw_context_arena(ctx), tw_kernel_blocks);
     r.s = tw_schedule_create(ctx, copy, options->target->name);
     if (r.s && tw_analyze_kernel(ctx, copy, r.k) && tw_rule_inline(&r) &&
@@ -62,16 +67,13 @@ static void schedule_kernel(tw_context *ctx, const tw_rule_options *options, tw_
 static bool run(tw_pass_run *pass)
 {
     tw_target target;
-    const tw_rule_options *options = pass->user;
-    bool precise = options && options->precise;
-    if (options) {
-        target = *options->target;
-    } else {
-        const char *name = tw_pass_string(pass, "target", "x86-64-v3");
-        if (!tw_target_find(name, &target))
-            return tw_error(pass->ctx, NULL, "there is no target '%s'", name);
-    }
-    tw_rule_options made_for = {&target, precise};
+    tw_rule_options made_for = {&target, tw_pass_int(pass, "precise", 0) != 0,
+                                tw_pass_int(pass, "parallel-work", 0)};
+    const char *name = tw_pass_string(pass, "target", "x86-64-v3");
+    if (pass->user)
+        made_for = *(const tw_rule_options *)pass->user;
+    else if (!tw_target_find(name, &target))
+        return tw_error(pass->ctx, NULL, "there is no target '%s'", name);
     for (tw_op *op = pass->root->regions[0].first, *next; op; op = next) {
         next = op->next;
         if (tw_is_loop(op, TW_LOOP_KERNEL)) {
@@ -84,6 +86,8 @@ static bool run(tw_pass_run *pass)
 
 static const tw_attr_spec pass_options[] = {
     {"target", TW_ATTR_STRING, false, "level or processor to schedule for"},
+    {"precise", TW_ATTR_UNIT, false, "sums keep their order"},
+    {"parallel-work", TW_ATTR_INT, false, "least scalar operations of a kernel to run parallel"},
     {0},
 };
 
