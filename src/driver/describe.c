@@ -35,13 +35,21 @@ static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, 
     return tensors;
 }
 
+/* "conv+add+relu" */
 static const char *operators_of(tw_context *ctx, const tw_op *kernel)
 {
     tw_attr ops = tw_op_attr(kernel, "ops");
-    const char *text = "";
-    for (size_t i = 0; ops && i < ops->u.array.n; i++)
-        text = tw_arena_printf(tw_context_arena(ctx), "%s%s%s", text, i ? "+" : "",
-                               ops->u.array.items[i]->u.string.text);
+    size_t n = ops ? ops->u.array.n : 0, size = 1;
+    for (size_t i = 0; i < n; i++)
+        size += ops->u.array.items[i]->u.string.len + 1;
+    char *text = tw_context_alloc(ctx, size), *at = text;
+    for (size_t i = 0; i < n; i++) {
+        size_t len = ops->u.array.items[i]->u.string.len;
+        if (i)
+            *at++ = '+';
+        memcpy(at, ops->u.array.items[i]->u.string.text, len);
+        at += len;
+    }
     return text;
 }
 
@@ -70,41 +78,46 @@ static void describe_kernels(tw_compilation *c, tw_op *module, tw_op *main, tw_a
     out->n_kernels = (uint32_t)kernels.len;
 }
 
-/* Numbers of the first and last call that use the value or a view of it. */
-static void widen(const tw_value *value, const tw_map *calls, tw_abi_buffer *b)
+static tw_abi_buffer describe_buffer(tw_arena *arena, const tw_op *alloc)
 {
-    for (const tw_use *use = value->uses; use; use = use->next) {
-        if (tw_is_loop(use->user, TW_LOOP_VIEW)) {
-            widen(&use->user->results[0], calls, b);
-            continue;
-        }
-        uint32_t step = (uint32_t)(uintptr_t)tw_map_get_ptr(calls, use->user);
-        b->first = step < b->first ? step : b->first;
-        b->last = step > b->last ? step : b->last;
-    }
+    tw_type type = alloc->results[0].type;
+    int64_t count = 0;
+    tw_type_static_count(type, &count);
+    return (tw_abi_buffer){.name = alloc->results[0].name,
+                           .type = type_text(arena, type),
+                           .offset = (uint64_t)tw_op_int(alloc, "offset", 0),
+                           .size = ((uint64_t)count * tw_elem_bits(type->elem) + 7) / 8,
+                           .first = UINT32_MAX};
 }
 
+/* The buffers and the numbers of the first and last call that use each or a view of it. */
 static void describe_buffers(tw_compilation *c, tw_op *main, tw_abi_variant *out)
 {
     tw_arena *arena = tw_context_arena(c->ctx);
-    tw_map calls = tw_map_make(arena);
-    uintptr_t step = 0;
-    for (tw_op *op = tw_core_body(main)->first; op; op = op->next)
-        if (tw_is_core(op, TW_CORE_CALL))
-            tw_map_put_ptr(&calls, op, (void *)step++);
+    tw_map memory = tw_map_make(arena); /* value -> number of its buffer + 1 */
     TW_VEC(tw_abi_buffer) buffers = {0};
+    uint32_t step = 0;
     for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
-        if (!tw_is_loop(op, TW_LOOP_ALLOC))
+        uintptr_t number = 0;
+        if (tw_is_loop(op, TW_LOOP_ALLOC)) {
+            tw_vec_push(arena, &buffers, describe_buffer(arena, op));
+            number = buffers.len;
+        } else if (tw_is_loop(op, TW_LOOP_VIEW)) {
+            number = (uintptr_t)tw_map_get_ptr(&memory, tw_operand(op, 0));
+        }
+        if (number)
+            tw_map_put_ptr(&memory, tw_result(op, 0), (void *)number);
+        if (!tw_is_core(op, TW_CORE_CALL))
             continue;
-        tw_type type = op->results[0].type;
-        int64_t count = 0;
-        tw_type_static_count(type, &count);
-        tw_abi_buffer b = {.name = op->results[0].name, .type = type_text(arena, type)};
-        b.offset = (uint64_t)tw_op_int(op, "offset", 0);
-        b.size = ((uint64_t)count * tw_elem_bits(type->elem) + 7) / 8;
-        b.first = UINT32_MAX;
-        widen(&op->results[0], &calls, &b);
-        tw_vec_push(arena, &buffers, b);
+        for (unsigned i = 0; i < op->n_operands; i++) {
+            number = (uintptr_t)tw_map_get_ptr(&memory, tw_operand(op, i));
+            if (!number)
+                continue;
+            tw_abi_buffer *b = &buffers.data[number - 1];
+            b->first = step < b->first ? step : b->first;
+            b->last = step;
+        }
+        step++;
     }
     out->buffers = buffers.data;
     out->n_buffers = (uint32_t)buffers.len;

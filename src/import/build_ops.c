@@ -235,8 +235,23 @@ tw_value *tw_gb_slice_axis(tw_gb *g, tw_value *x, unsigned axis, tw_expr start, 
     return tw_gb_slice(g, x, starts, steps, sizes);
 }
 
+/* More parts than that are joined in steps: a kernel of thousands takes LLVM more than linear
+ * time. */
+enum { MAX_PARTS = 256 };
+
+static tw_value *concat_in_steps(tw_gb *g, tw_value *const *values, unsigned n, unsigned axis)
+{
+    unsigned n_parts = 0;
+    tw_value **parts = TW_NEW_ARRAY(g->arena, tw_value *, n / MAX_PARTS + 1);
+    for (unsigned i = 0; i < n; i += MAX_PARTS)
+        parts[n_parts++] = tw_gb_concat(g, values + i, n - i < MAX_PARTS ? n - i : MAX_PARTS, axis);
+    return tw_gb_concat(g, parts, n_parts, axis);
+}
+
 tw_value *tw_gb_concat(tw_gb *g, tw_value *const *values, unsigned n, unsigned axis)
 {
+    if (n > MAX_PARTS)
+        return concat_in_steps(g, values, n, axis);
     tw_expr dims[TW_MAX_RANK], total = tw_gb_const(g, 0);
     tw_value **operands = TW_NEW_ARRAY(g->arena, tw_value *, n);
     for (unsigned v = 0; v < n; v++) {

@@ -238,7 +238,9 @@ int tw_op_ints(const tw_op *op, const char *name, int64_t *out, int max)
 
 /* ---- Places ---- */
 
-enum { ORDER_STRIDE = 1 << 16 };
+/* Order values leave gaps. Many operations put in front of one, one after another, take small steps
+ * of the gap, so that it is rarely used up. */
+static const uint64_t ORDER_STRIDE = (uint64_t)1 << 32, ORDER_STEP = 1 << 16;
 
 static void renumber(tw_region *region)
 {
@@ -252,6 +254,8 @@ static void give_order(tw_op *op)
     uint64_t low = op->prev ? op->prev->order : 0;
     if (!op->next)
         op->order = low + ORDER_STRIDE;
+    else if (op->next->order - low > 2 * ORDER_STEP)
+        op->order = low + ORDER_STEP;
     else if (op->next->order - low >= 2)
         op->order = low + (op->next->order - low) / 2;
     else

@@ -65,6 +65,7 @@ typedef struct tw_cg_func {
     LLVMValueRef value;
     LLVMValueRef host, arena, symbols; /* arguments */
     LLVMValueRef constants;            /* of the entry; else NULL */
+    const tw_op *model;                /* of the entry: its core.func; else NULL */
     LLVMValueRef status_out;           /* outlined: i32 * for an error code; else NULL */
     LLVMValueRef status;               /* stack slot of the code to return */
     LLVMBasicBlockRef entry, body, exit;
@@ -290,6 +291,9 @@ LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type);
 void tw_cg_entry(tw_cg *cg, tw_op *func);
 /* The function that plans memory for the model's symbols. */
 void tw_cg_plan(tw_cg *cg, tw_op *func);
+/* Of the entry: a pointer to an input, an output, a constant or into the arena, made where the
+ * builder stands. NULL for other values. */
+tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value);
 /* core.call and core.return of the entry; false when op is neither. */
 bool tw_cg_core(tw_cg *cg, tw_op *op);
 /* Fills the program from the module. False with a diagnostic. */

@@ -192,6 +192,8 @@ tw_cg_value *tw_cg_get(tw_cg *cg, const tw_op *user, const tw_value *value)
 {
     tw_cg_value *v = tw_map_get_ptr(&cg->fn->values, value);
     if (!v)
+        v = tw_cg_model_value(cg, value);
+    if (!v)
         tw_cg_fail(cg, user, "operand %%%s of %s is not available here",
                    value->name ? value->name : "", user->def->name);
     return v;

@@ -1,11 +1,15 @@
-/* entry.c: the model's own function: pointers from the host's arrays, then calls of kernels.
+/* entry.c: the model's own function: calls of kernels with pointers from the host's arrays, into
+ * the arena and into the constants.
  *
  *     int32_t tw_entry(host, inputs, outputs, constants, arena, symbols)
- *       x = inputs[0], y = outputs[0]
  *       if (host->kernel_begin) host->kernel_begin(host, 0)
- *       if (status = kernel(host, arena, symbols, x, constants + 64, y)) return status
+ *       if (status = kernel(host, arena, symbols, inputs[0], constants + 64, outputs[0]))
+ *         return status
  *       if (host->kernel_end) host->kernel_end(host, 0)
- *       ... */
+ *       ...
+ *
+ * LLVM takes more than linear time for a long function. So pointers are made where they are used,
+ * and many calls are spread over functions tw_entry.0, .1, … that tw_entry calls. */
 #include "codegen/llvm/cg.h"
 
 #include "dialect/core/core.h"
@@ -15,6 +19,8 @@
 
 /* Arguments of a tw_abi_entry. */
 enum { HOST, INPUTS, OUTPUTS, CONSTANTS, ARENA, SYMBOLS, N_ARGS };
+
+enum { PART_CALLS = 100 }; /* in one function */
 
 /* Calls a profiling hook of the host if there is one. */
 static void hook(tw_cg *cg, size_t offset, unsigned kernel)
@@ -56,41 +62,122 @@ bool tw_cg_core(tw_cg *cg, tw_op *op)
     return true;
 }
 
-/* Pointer i of an array of pointers. */
-static LLVMValueRef pointer_at(tw_cg *cg, LLVMValueRef array, unsigned i)
+static tw_cg_value *model_arg(tw_cg *cg, const tw_op *func, const tw_value *arg)
 {
-    LLVMValueRef at = tw_cg_offset(cg, array, tw_cg_i64(cg, (int64_t)i * 8));
-    return LLVMBuildLoad2(cg->b, cg->ptr, at, "");
+    unsigned outputs = (unsigned)tw_op_int(func, "outputs", 0), n = func->regions[0].n_args;
+    unsigned inputs = outputs > n ? 0 : n - outputs;
+    bool is_output = arg->index >= inputs;
+    LLVMValueRef array = LLVMGetParam(cg->fn->value, is_output ? OUTPUTS : INPUTS);
+    int64_t i = is_output ? arg->index - inputs : arg->index;
+    LLVMValueRef at = tw_cg_offset(cg, array, tw_cg_i64(cg, i * 8));
+    unsigned bits = tw_elem_bits(arg->type->elem);
+    tw_cg_value *v = TW_NEW(cg->arena, tw_cg_value);
+    *v = (tw_cg_value){
+        .value = LLVMBuildLoad2(cg->b, cg->ptr, at, ""),
+        .buffer = {.root = arg, .written = is_output, .align = bits < 8 ? 1 : bits / 8}};
+    return v;
+}
+
+/* Whether an operation of the function only says where something lies. */
+static bool is_place(const tw_op *op)
+{
+    return tw_is_loop(op, TW_LOOP_VIEW) || tw_is_loop(op, TW_LOOP_CONSTANT_BUFFER) ||
+           (tw_is_loop(op, TW_LOOP_ALLOC) && tw_op_attr(op, "offset"));
+}
+
+tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value)
+{
+    const tw_op *func = cg->fn->model;
+    if (!func)
+        return NULL;
+    if (!value->op)
+        return value->region == &func->regions[0] ? model_arg(cg, func, value) : NULL;
+    if (!is_place(value->op))
+        return NULL;
+    if (tw_is_loop(value->op, TW_LOOP_VIEW))
+        tw_cg_view(cg, value->op);
+    else if (tw_is_loop(value->op, TW_LOOP_ALLOC))
+        tw_cg_alloc(cg, value->op);
+    else
+        tw_cg_constant_buffer(cg, value->op);
+    return tw_map_get_ptr(&cg->fn->values, value);
+}
+
+/* ---- Functions ---- */
+
+static LLVMTypeRef entry_type(tw_cg *cg)
+{
+    LLVMTypeRef types[N_ARGS] = {cg->ptr, cg->ptr, cg->ptr, cg->ptr, cg->ptr, cg->ptr};
+    return LLVMFunctionType(cg->i32, types, N_ARGS, false);
+}
+
+static void begin(tw_cg *cg, tw_op *func, const char *name, tw_cg_func *fn)
+{
+    LLVMValueRef f = LLVMAddFunction(cg->module, tw_cg_symbol(cg, name), entry_type(cg));
+    LLVMSetVisibility(f, LLVMHiddenVisibility);
+    tw_cg_function_attributes(cg, f);
+    *fn = (tw_cg_func){.value = f,
+                       .model = func,
+                       .host = LLVMGetParam(f, HOST),
+                       .arena = LLVMGetParam(f, ARENA),
+                       .symbols = LLVMGetParam(f, SYMBOLS),
+                       .constants = LLVMGetParam(f, CONSTANTS)};
+    tw_cg_func_begin(cg, fn);
+}
+
+/* The number of calls when there is nothing else to do, or 0. */
+static size_t calls_alone(const tw_op *func)
+{
+    size_t n = 0;
+    for (const tw_op *op = func->regions[0].first; op; op = op->next)
+        if (tw_is_core(op, TW_CORE_CALL))
+            n++;
+        else if (!tw_is_core(op, TW_CORE_RETURN) && !is_place(op))
+            return 0;
+    return n;
+}
+
+/* A function for the next PART_CALLS calls from *next on, which are numbered from `number` on. */
+static LLVMValueRef make_part(tw_cg *cg, tw_op *func, tw_op **next, size_t number)
+{
+    tw_cg_func fn;
+    begin(cg, func, tw_arena_printf(cg->arena, "tw_entry.%zu", number / PART_CALLS), &fn);
+    fn.calls = (unsigned)number;
+    for (; *next && fn.calls < number + PART_CALLS; *next = (*next)->next)
+        if (tw_is_core(*next, TW_CORE_CALL))
+            call(cg, *next);
+    tw_cg_func_end(cg);
+    return fn.value;
+}
+
+static void entry_of_parts(tw_cg *cg, tw_op *func, size_t n_calls)
+{
+    size_t n = 0;
+    LLVMValueRef *parts = TW_NEW_ARRAY(cg->arena, LLVMValueRef, n_calls / PART_CALLS + 1);
+    tw_op *next = func->regions[0].first;
+    for (size_t number = 0; number < n_calls; number += PART_CALLS)
+        parts[n++] = make_part(cg, func, &next, number);
+    tw_cg_func fn;
+    begin(cg, func, "tw_entry", &fn);
+    LLVMValueRef args[N_ARGS];
+    LLVMGetParams(fn.value, args);
+    for (size_t i = 0; i < n; i++) {
+        LLVMValueRef status = LLVMBuildCall2(cg->b, entry_type(cg), parts[i], args, N_ARGS, "");
+        LLVMValueRef failed = LLVMBuildICmp(cg->b, LLVMIntNE, status, tw_cg_int(cg->i32, 0), "");
+        tw_cg_return_if(cg, failed, status);
+    }
+    tw_cg_func_end(cg);
 }
 
 void tw_cg_entry(tw_cg *cg, tw_op *func)
 {
-    LLVMTypeRef types[N_ARGS] = {cg->ptr, cg->ptr, cg->ptr, cg->ptr, cg->ptr, cg->ptr};
-    LLVMValueRef f = LLVMAddFunction(cg->module, tw_cg_symbol(cg, "tw_entry"),
-                                     LLVMFunctionType(cg->i32, types, N_ARGS, false));
-    LLVMSetVisibility(f, LLVMHiddenVisibility);
-    tw_cg_function_attributes(cg, f);
-    tw_cg_func fn = {.value = f,
-                     .host = LLVMGetParam(f, HOST),
-                     .arena = LLVMGetParam(f, ARENA),
-                     .symbols = LLVMGetParam(f, SYMBOLS),
-                     .constants = LLVMGetParam(f, CONSTANTS)};
-    tw_cg_func_begin(cg, &fn);
-    tw_region *body = &func->regions[0];
-    unsigned outputs = (unsigned)tw_op_int(func, "outputs", 0);
-    unsigned inputs = outputs > body->n_args ? 0 : body->n_args - outputs;
-    for (unsigned i = 0; i < body->n_args; i++) {
-        tw_value *arg = body->args[i];
-        bool is_output = i >= inputs;
-        LLVMValueRef array = LLVMGetParam(f, is_output ? OUTPUTS : INPUTS);
-        LLVMValueRef p = pointer_at(cg, array, is_output ? i - inputs : i);
-        unsigned bits = tw_elem_bits(arg->type->elem);
-        tw_cg_set_value(
-            cg, arg,
-            (tw_cg_value){
-                .value = p,
-                .buffer = {.root = arg, .written = is_output, .align = bits < 8 ? 1 : bits / 8}});
+    size_t n_calls = calls_alone(func);
+    if (n_calls > PART_CALLS) {
+        entry_of_parts(cg, func, n_calls);
+        return;
     }
-    tw_cg_region(cg, body);
+    tw_cg_func fn;
+    begin(cg, func, "tw_entry", &fn);
+    tw_cg_region(cg, &func->regions[0]);
     tw_cg_func_end(cg);
 }
