@@ -85,6 +85,16 @@ static bool is_place(const tw_op *op)
            (tw_is_loop(op, TW_LOOP_ALLOC) && tw_op_attr(op, "offset"));
 }
 
+static void make_place(tw_cg *cg, tw_op *op)
+{
+    if (tw_is_loop(op, TW_LOOP_VIEW))
+        tw_cg_view(cg, op);
+    else if (tw_is_loop(op, TW_LOOP_ALLOC))
+        tw_cg_alloc(cg, op);
+    else
+        tw_cg_constant_buffer(cg, op);
+}
+
 tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value)
 {
     const tw_op *func = cg->fn->model;
@@ -92,14 +102,18 @@ tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value)
         return NULL;
     if (!value->op)
         return value->region == &func->regions[0] ? model_arg(cg, func, value) : NULL;
-    if (!is_place(value->op))
-        return NULL;
-    if (tw_is_loop(value->op, TW_LOOP_VIEW))
-        tw_cg_view(cg, value->op);
-    else if (tw_is_loop(value->op, TW_LOOP_ALLOC))
-        tw_cg_alloc(cg, value->op);
-    else
-        tw_cg_constant_buffer(cg, value->op);
+    TW_VEC(tw_op *) missing = {0}; /* a view, what it is a view of, and so on */
+    for (const tw_value *v = value; v->op && !tw_map_get_ptr(&cg->fn->values, v);) {
+        if (!is_place(v->op))
+            return NULL;
+        tw_vec_push(cg->arena, &missing, v->op);
+        if (tw_is_loop(v->op, TW_LOOP_VIEW))
+            v = tw_operand(v->op, 0);
+        else
+            break;
+    }
+    for (size_t i = missing.len; i-- > 0;)
+        make_place(cg, missing.data[i]);
     return tw_map_get_ptr(&cg->fn->values, value);
 }
 
