@@ -3,15 +3,12 @@
  *
  * TILEWRIGHT_KERNELS=N tries N kernels instead of a few; TILEWRIGHT_KERNEL=SEED tries that one and
  * prints it when it fails. */
-#include "random_kernel.h"
+#include "random_kernel_run.h"
 
 #include "dialect/core/core.h"
 #include "dialect/loop/loop.h"
-#include "interp/interp.h"
-#include "ir/scalar.h"
 #include "tilewright/compiler.h"
 
-#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,90 +19,7 @@
 
 #include <cmocka.h>
 
-enum { FEW_KERNELS = 300, MAX_STEPS = 30000000 };
-
-/* ---- Running ------------------------------------------------------------------------- */
-
-enum { MAX_BUFFERS = RK_MAX_INPUTS + RK_MAX_RESULTS };
-typedef struct memory {
-    tw_interp_buffer buffers[MAX_BUFFERS];
-    tw_elem elems[MAX_BUFFERS];
-    size_t counts[MAX_BUFFERS];
-    unsigned n, n_inputs; /* results follow */
-} memory;
-
-/* Small whole numbers, or indices. */
-static void fill_input(memory *m, unsigned i, int64_t limit, uint64_t *state)
-{
-    for (size_t k = 0; k < m->counts[i]; k++) {
-        *state = *state * 6364136223846793005ull + 1442695040888963407ull;
-        int64_t number = limit ? (int64_t)((*state >> 33) % (uint64_t)(2 * limit)) - limit
-                               : (int64_t)(*state >> 60) - 7;
-        tw_number value = {.integer = number};
-        tw_scalar_store(m->elems[i], m->buffers[i].data, k,
-                        tw_scalar_convert(value, TW_I64, m->elems[i], false));
-    }
-}
-
-static memory make_memory(tw_context *ctx, const random_kernel *r, const tw_op *func)
-{
-    memory m = {.n = func->regions[0].n_args, .n_inputs = r->n_inputs};
-    uint64_t state = r->seed;
-    for (unsigned i = 0; i < m.n; i++) {
-        tw_type type = func->regions[0].args[i]->type;
-        int64_t count = 0;
-        assert_true(tw_type_static_count(type, &count));
-        size_t size = ((size_t)count * tw_elem_bits(type->elem) + 7) / 8;
-        m.buffers[i] = (tw_interp_buffer){tw_context_alloc(ctx, size + 1), size};
-        m.elems[i] = type->elem;
-        m.counts[i] = (size_t)count;
-        memset(m.buffers[i].data, 0xA5, size);
-        if (i < m.n_inputs)
-            fill_input(&m, i, r->limit[i], &state);
-    }
-    return m;
-}
-
-static double element(const memory *m, unsigned i, size_t k)
-{
-    tw_number v = tw_scalar_load(m->elems[i], m->buffers[i].data, k);
-    return tw_elem_is_float(m->elems[i]) ? v.real : (double)v.integer;
-}
-
-/* Whether buffer i holds the same or, where rounding has a part, nearly the same. */
-static bool same_result(bool exact, const memory *want, const memory *got, unsigned i)
-{
-    const tw_elem elem = want->elems[i];
-    double largest = 1, eps = elem == TW_BF16 ? 2e-2 : elem == TW_F16 ? 4e-3 : 2e-5;
-    if (exact || !tw_elem_is_float(elem))
-        return !memcmp(want->buffers[i].data, got->buffers[i].data, want->buffers[i].size);
-    for (size_t k = 0; k < want->counts[i]; k++)
-        if (isfinite(element(want, i, k)))
-            largest = fmax(largest, fabs(element(want, i, k)));
-    for (size_t k = 0; k < want->counts[i]; k++) {
-        double x = element(want, i, k), y = element(got, i, k);
-        if (isnan(x) ? !isnan(y) : isinf(x) ? y != x : !(fabs(x - y) <= eps * largest))
-            return false;
-    }
-    return true;
-}
-
-static bool same_results(const random_kernel *r, const memory *want, const memory *got)
-{
-    for (unsigned i = want->n_inputs; i < want->n; i++)
-        if (!same_result(r->exact, want, got, i))
-            return false;
-    return true;
-}
-
-static bool run_main(tw_context *ctx, const random_kernel *r, tw_op *module, bool reverse,
-                     memory *out)
-{
-    tw_op *func = tw_core_lookup(module, "main");
-    tw_interp_options options = {.max_steps = MAX_STEPS, .reverse_parallel = reverse};
-    *out = make_memory(ctx, r, func);
-    return tw_interp_run(ctx, func, out->buffers, out->n, &options);
-}
+enum { FEW_KERNELS = 300 };
 
 static void show(tw_context *ctx, const random_kernel *r, uint64_t seed, const char *passes,
                  const char *before, const tw_op *module)
@@ -131,20 +45,21 @@ enum { N_USUAL = sizeof usual / sizeof *usual };
 
 /* Runs the pass, verifies, interprets, compares. */
 static bool check_pass(tw_context *ctx, random_kernel *r, uint64_t seed, tw_op *module,
-                       const char *pass, const memory *want)
+                       const char *pass, const rk_memory *want)
 {
     const char *before = getenv("TILEWRIGHT_KERNEL") ? tw_print(ctx, module, NULL) : "";
     tw_pipeline_options options = {.verify_each = true};
-    memory got;
+    rk_memory got;
     bool fine = tw_run_pipeline(ctx, module, pass, &options) &&
-                run_main(ctx, r, module, rk_chance(r, 2), &got) && same_results(r, want, &got);
+                rk_run_main(ctx, r, module, rk_chance(r, 2), &got) &&
+                rk_same_results(r, want, &got);
     if (!fine)
         show(ctx, r, seed, pass, before, module);
     return fine;
 }
 
 static bool check_kernel_pass(tw_context *ctx, random_kernel *r, uint64_t seed, tw_op *module,
-                              const char *pass, const memory *want)
+                              const char *pass, const rk_memory *want)
 {
     char text[64];
     snprintf(text, sizeof text, "loop.kernel(%s)", pass);
@@ -182,7 +97,7 @@ static void count_rules(tw_context *ctx, tw_op *module)
 
 /* From kernels of blocks to flat ones, usually by the compiler's own pipeline. */
 static bool check_way(tw_context *ctx, random_kernel *r, uint64_t seed, tw_op *module,
-                      const char *level, const memory *want)
+                      const char *level, const rk_memory *want)
 {
     char schedule[96];
     bool precise = rk_chance(r, 4);
@@ -213,10 +128,10 @@ static bool check_kernel(uint64_t seed)
     assert_true(tw_register_all(ctx));
     tw_op *module = tw_parse(ctx, r.text, strlen(r.text), "random");
     tw_pipeline_options options = {.verify_each = true};
-    memory want;
+    rk_memory want;
     bool fine = module && tw_verify(ctx, module) &&
                 tw_run_pipeline(ctx, module, "fuse-ops,lower-to-loops", &options) &&
-                run_main(ctx, &r, module, false, &want);
+                rk_run_main(ctx, &r, module, false, &want);
     if (!fine)
         show(ctx, &r, seed, "lower-to-loops", r.text, module);
     fine = fine && check_way(ctx, &r, seed, module, levels[rk_below(&r, 3)], &want);
