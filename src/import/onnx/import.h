@@ -207,6 +207,11 @@ typedef struct tw_onnx_window {
 
 /* Attributes strides, dilations, pads, auto_pad for `spatial` axes; kernel is the caller's. */
 bool tw_onnx_read_window(tw_onnx_node *n, unsigned spatial, tw_onnx_window *w);
+/* The window's kernel from the attribute kernel_shape. */
+bool tw_onnx_read_kernel(tw_onnx_node *n, tw_onnx_window *w);
+/* Where input 0 has the maximum of each window of MaxPool: positions in the whole tensor, of shape
+ * `dims`. */
+tw_value *tw_onnx_pool_indices(tw_onnx_node *n, const tw_onnx_window *w, const tw_expr *dims);
 /* dilation * (kernel - 1) + 1 */
 tw_expr tw_onnx_window_extent(tw_onnx_node *n, const tw_onnx_window *w, unsigned i);
 /* Sizes of the result along the spatial axes of x; fills in the padding of SAME and, for ceil_mode,

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool read_kernel(tw_onnx_node *n, tw_onnx_window *w)
+bool tw_onnx_read_kernel(tw_onnx_node *n, tw_onnx_window *w)
 {
     bool ok = true;
     size_t count;
@@ -31,7 +31,7 @@ static bool read_pool(tw_onnx_node *n, tw_onnx_window *w, bool *ceil_mode)
     if (x->rank < 3)
         return tw_onnx_error(n, "input 0 is %s; batch, channels and space are needed",
                              tw_gb_type_text(n->g, x));
-    return ok && tw_onnx_read_window(n, x->rank - 2, w) && read_kernel(n, w);
+    return ok && tw_onnx_read_window(n, x->rank - 2, w) && tw_onnx_read_kernel(n, w);
 }
 
 /* Sizes of the result; enlarges the padding at the end to what ceil_mode needs. */
@@ -66,9 +66,9 @@ bool tw_onnx_op_max_pool(tw_onnx_node *n)
     bool ceil_mode;
     tw_onnx_window w;
     tw_expr dims[TW_MAX_RANK];
-    return read_pool(n, &w, &ceil_mode) && tw_onnx_max_outputs(n, 1) &&
-           pool_dims(n, &w, ceil_mode, dims) &&
-           tw_onnx_set(n, 0, pool(n, TW_GRAPH_MAX_POOL, n->in[0], &w, dims, false));
+    return read_pool(n, &w, &ceil_mode) && pool_dims(n, &w, ceil_mode, dims) &&
+           tw_onnx_set(n, 0, pool(n, TW_GRAPH_MAX_POOL, n->in[0], &w, dims, false)) &&
+           (!tw_onnx_wants(n, 1) || tw_onnx_set(n, 1, tw_onnx_pool_indices(n, &w, dims)));
 }
 
 /* Sum or mean in which the declared padding counts, but not what ceil_mode adds: the former becomes

@@ -196,6 +196,19 @@ static bool read_roi(tw_onnx_node *n, resize *r, const unsigned *axes, size_t co
 
 static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
 
+/* tf_half_pixel_for_nn is half_pixel moved by a half, which another rounding makes up for. */
+static bool half_pixel_for_nearest(tw_onnx_node *n, resize *r)
+{
+    bool down = !strcmp(r->nearest, "floor"), up = !strcmp(r->nearest, "round_prefer_floor");
+    if (strcmp(r->mode, "nearest") || (!down && !up))
+        return tw_onnx_error(n,
+                             "the coordinates tf_half_pixel_for_nn are supported in mode nearest "
+                             "with floor or round_prefer_floor");
+    r->coordinates = "half_pixel";
+    r->nearest = down ? "round_prefer_ceil" : "ceil";
+    return true;
+}
+
 static bool read_modes(tw_onnx_node *n, resize *r)
 {
     static const char *const coordinates[] = {
@@ -213,9 +226,7 @@ static bool read_modes(tw_onnx_node *n, resize *r)
         !one_of(n, "coordinate_transformation_mode", r->coordinates, coordinates) ||
         !one_of(n, "nearest_mode", r->nearest, nearest))
         return false;
-    if (!strcmp(r->coordinates, "tf_half_pixel_for_nn"))
-        return tw_onnx_error(n, "the coordinates tf_half_pixel_for_nn are not supported");
-    return true;
+    return strcmp(r->coordinates, "tf_half_pixel_for_nn") || half_pixel_for_nearest(n, r);
 }
 
 bool tw_onnx_op_resize(tw_onnx_node *n)
