@@ -16,7 +16,9 @@ static const struct argp_option options[] = {
      "What is written (default model): a compiled model; an object file to link into a program; "
      "or the code at an inner stage, as text",
      0},
-    {"header", OPT_HEADER, "FILE", 0, "With --emit object: where the C header goes", 0},
+    {"header", OPT_HEADER, "FILE", 0,
+     "With --emit object: where the C header goes; its names begin with that of the object file",
+     0},
     {0},
 };
 

@@ -189,7 +189,7 @@ static bool write_model(tw_compilation *c, const char *path)
 static bool write_object(tw_compilation *c, const char *path)
 {
     tw_artifact artifact;
-    const char *prefix = tw_artifact_prefix(c->ctx, c->name);
+    const char *prefix = tw_artifact_prefix(c->ctx, path);
     return tw_describe_artifact(c, &artifact) &&
            tw_artifact_write_object(c->ctx, &artifact, prefix, path) &&
            (!c->options->header ||

@@ -52,7 +52,7 @@ bool tw_artifact_write_object(tw_context *ctx, const tw_artifact *artifact, cons
                               const char *path);
 bool tw_artifact_write_header(tw_context *ctx, const tw_artifact *artifact, const char *prefix,
                               const char *path);
-/* A C identifier from a model's name: "net-7b.onnx" gives "net_7b". */
+/* A C identifier from a file's name: "out/net-7b.o" gives "net_7b". */
 const char *tw_artifact_prefix(tw_context *ctx, const char *name);
 
 #endif

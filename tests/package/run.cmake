@@ -35,6 +35,11 @@ foreach(example dialect ocr)
 endforeach()
 run(${prefix}/bin/tilewright-opt --load-plugin ${WORK}/dialect/libpoly.so --list-passes)
 
+# A model in a program, with nothing of tilewright but an object file.
+file(COPY ${EXAMPLES}/embed DESTINATION ${WORK})
+run(make -C ${WORK}/embed TILEWRIGHT=${prefix}/bin/tilewright MODEL=${MODEL})
+run(${WORK}/embed/embed)
+
 # The runtime goes into small places.
 file(SIZE ${prefix}/${LIBDIR}/libtilewright_runtime.so size)
 if(size GREATER 300000)
