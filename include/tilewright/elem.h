@@ -20,9 +20,15 @@
     X(U8, "u8", 8)                                                                                 \
     X(I4, "i4", 4) /* two in a byte, the first one in the low half */                              \
     X(U4, "u4", 4)                                                                                 \
-    X(BOOL, "bool", 8)      /* one byte, 0 or 1 */                                                 \
-    X(STRING, "string", 64) /* a pointer to zero-terminated UTF-8 */                               \
-    X(INDEX, "index", 64)   /* 64-bit signed size or index; inside the compiler only */
+    X(BOOL, "bool", 8)             /* one byte, 0 or 1 */                                          \
+    X(STRING, "string", 64)        /* a pointer to zero-terminated UTF-8 */                        \
+    X(INDEX, "index", 64)          /* 64-bit signed size or index; inside the compiler only */     \
+    X(F8E4M3FNUZ, "f8e4m3fnuz", 8) /* one zero, one NaN, no infinities */                          \
+    X(F8E5M2FNUZ, "f8e5m2fnuz", 8)                                                                 \
+    X(F8E8M0FNU, "f8e8m0fnu", 8) /* a power of two, without sign */                                \
+    X(F4E2M1FN, "f4e2m1fn", 4)   /* finite */                                                      \
+    X(I2, "i2", 2)               /* four in a byte, the first one lowest */                        \
+    X(U2, "u2", 2)
 
 typedef enum tw_elem {
 #define TW_ELEM_ENUM(suffix, name, bits) TW_##suffix,

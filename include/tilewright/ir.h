@@ -134,7 +134,7 @@ bool tw_expr_linear(tw_expr e, int64_t *coefficients, size_t n, int64_t *constan
 
 const char *tw_elem_name(tw_elem e); /* "f32", "i64", "bool" … */
 bool tw_elem_parse(const char *text, size_t len, tw_elem *out);
-unsigned tw_elem_bits(tw_elem e); /* storage: bool 8, index and string 64, i4 and u4 4 */
+unsigned tw_elem_bits(tw_elem e); /* storage: bool 8, index and string 64 */
 bool tw_elem_is_float(tw_elem e);
 bool tw_elem_is_int(tw_elem e); /* i4…i64, u4…u64, index; not bool */
 bool tw_elem_is_signed(tw_elem e);

@@ -9,8 +9,10 @@ uint64_t tw_elem_load(tw_elem elem, const void *data, size_t i)
 {
     unsigned bits = tw_elem_bits(elem);
     const unsigned char *bytes = data;
-    if (bits == 4)
-        return bytes[i / 2] >> (i % 2 * 4) & 15;
+    if (bits < 8) {
+        size_t per = 8 / bits;
+        return (uint64_t)bytes[i / per] >> (i % per * bits) & ((1u << bits) - 1);
+    }
     uint64_t value = 0;
     memcpy(&value, bytes + i * (bits / 8), bits / 8);
     return value;
@@ -20,9 +22,11 @@ void tw_elem_store(tw_elem elem, void *data, size_t i, uint64_t value)
 {
     unsigned bits = tw_elem_bits(elem);
     unsigned char *bytes = data;
-    if (bits == 4) {
-        unsigned shift = i % 2 * 4;
-        bytes[i / 2] = (unsigned char)((bytes[i / 2] & ~(15u << shift)) | (value & 15) << shift);
+    if (bits < 8) {
+        size_t per = 8 / bits;
+        unsigned shift = (unsigned)(i % per) * bits, mask = (1u << bits) - 1;
+        unsigned rest = bytes[i / per] & ~(mask << shift);
+        bytes[i / per] = (unsigned char)(rest | ((unsigned)value & mask) << shift);
     } else {
         memcpy(bytes + i * (bits / 8), &value, bits / 8);
     }
@@ -37,6 +41,12 @@ static tw_minifloat format_of(tw_elem elem)
         return tw_minifloat_bf16;
     case TW_F8E4M3FN:
         return tw_minifloat_f8e4m3fn;
+    case TW_F8E4M3FNUZ:
+        return tw_minifloat_f8e4m3fnuz;
+    case TW_F8E5M2FNUZ:
+        return tw_minifloat_f8e5m2fnuz;
+    case TW_F4E2M1FN:
+        return tw_minifloat_f4e2m1fn;
     default:
         return tw_minifloat_f8e5m2;
     }
@@ -54,6 +64,8 @@ double tw_elem_to_double(tw_elem elem, uint64_t bits)
         memcpy(&value, &bits, sizeof value);
         return value;
     }
+    if (elem == TW_F8E8M0FNU)
+        return tw_e8m0_decode((uint32_t)bits);
     return tw_minifloat_decode(format_of(elem), (uint32_t)bits);
 }
 
@@ -69,6 +81,8 @@ uint64_t tw_elem_from_double(tw_elem elem, double value)
         memcpy(&bits, &narrow, sizeof narrow);
         return bits;
     }
+    if (elem == TW_F8E8M0FNU)
+        return tw_e8m0_encode(value);
     return tw_minifloat_encode(format_of(elem), value);
 }
 

@@ -5,10 +5,10 @@
 
 #include "tilewright/ir.h"
 
-/* Element i of row-major little-endian data; 4-bit elements are packed low first. Not for
+/* Element i of row-major little-endian data; those below 8 bits are packed low first. Not for
  * strings. */
 uint64_t tw_elem_load(tw_elem elem, const void *data, size_t i);
-/* Stores it; data of 4-bit elements starts as zeroes. */
+/* Stores it. */
 void tw_elem_store(tw_elem elem, void *data, size_t i, uint64_t bits);
 
 /* Floating-point elements: the exact value, and the nearest element (ties to even; what is too

@@ -110,7 +110,7 @@ static void repeat(dense_parser *d)
 {
     tw_elem elem = d->type->elem;
     char *bytes = d->data;
-    if (tw_elem_bits(elem) == 4) {
+    if (tw_elem_bits(elem) < 8) {
         uint64_t bits = tw_elem_load(elem, bytes, 0);
         for (size_t i = 1; i < d->count; i++)
             tw_elem_store(elem, bytes, i, bits);

@@ -126,8 +126,8 @@ static bool is_splat(tw_attr attr, size_t count)
     return true;
 }
 
-/* Elements that no text stands for: a bool that is neither 0 nor 1, half a byte to spare that is
- * not 0. */
+/* Elements that no text stands for: a bool that is neither 0 nor 1, bits to spare in the last byte
+ * that are not 0. */
 static bool only_as_bytes(tw_attr attr, size_t count)
 {
     const unsigned char *bytes = attr->u.dense.data;
@@ -136,7 +136,8 @@ static bool only_as_bytes(tw_attr attr, size_t count)
         for (size_t i = 0; i < count; i++)
             if (bytes[i] > 1)
                 return true;
-    return tw_elem_bits(elem) == 4 && count % 2 && bytes[count / 2] >> 4;
+    size_t used = tw_elem_bits(elem) < 8 ? count * tw_elem_bits(elem) % 8 : 0;
+    return used && bytes[attr->u.dense.size - 1] >> used;
 }
 
 static void print_body(tw_printer *p, tw_attr attr)

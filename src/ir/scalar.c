@@ -49,18 +49,40 @@ int64_t tw_scalar_wrap(tw_elem elem, int64_t value)
     return tw_elem_to_int(elem, (uint64_t)value & mask);
 }
 
-tw_number tw_scalar_lowest(tw_elem elem)
+/* The largest finite value of a format of at most 8 bits. */
+static double largest_small(tw_elem elem)
 {
     switch (elem) {
     case TW_F8E4M3FN:
-        return (tw_number){.real = -448};
-    case TW_BOOL:
-        return (tw_number){.integer = 0};
+        return 448;
+    case TW_F8E4M3FNUZ:
+        return 240;
+    case TW_F8E8M0FNU:
+        return 0x1p127;
+    case TW_F4E2M1FN:
+        return 6;
     default:
-        break;
+        return 57344;
     }
+}
+
+bool tw_scalar_saturates(tw_elem elem)
+{
+    return tw_elem_is_float(elem) && tw_elem_bits(elem) == 8;
+}
+
+static double highest_float(tw_elem elem)
+{
+    bool small = tw_elem_bits(elem) <= 8 && elem != TW_F8E5M2;
+    return small ? largest_small(elem) : INFINITY;
+}
+
+tw_number tw_scalar_lowest(tw_elem elem)
+{
+    if (elem == TW_F8E8M0FNU)
+        return (tw_number){.real = 0x1p-127};
     if (tw_elem_is_float(elem))
-        return (tw_number){.real = -INFINITY};
+        return (tw_number){.real = -highest_float(elem)};
     if (!tw_elem_is_signed(elem))
         return (tw_number){.integer = 0};
     return (tw_number){.integer = (int64_t)(UINT64_MAX << (tw_elem_bits(elem) - 1))};
@@ -69,10 +91,8 @@ tw_number tw_scalar_lowest(tw_elem elem)
 tw_number tw_scalar_highest(tw_elem elem)
 {
     unsigned bits = tw_elem_bits(elem);
-    if (elem == TW_F8E4M3FN)
-        return (tw_number){.real = 448};
     if (tw_elem_is_float(elem))
-        return (tw_number){.real = INFINITY};
+        return (tw_number){.real = highest_float(elem)};
     if (elem == TW_BOOL)
         return (tw_number){.integer = 1};
     return (tw_number){.integer = (int64_t)(UINT64_MAX >> (64 - bits + tw_elem_is_signed(elem)))};
@@ -111,22 +131,22 @@ static double real_of(int64_t value, tw_elem from, tw_elem to)
 
 static double saturated(tw_elem elem, double value)
 {
-    double largest = elem == TW_F8E4M3FN ? 448 : 57344;
+    double largest = largest_small(elem);
     return value > largest ? largest : value < -largest ? -largest : value;
 }
 
 tw_number tw_scalar_convert(tw_number value, tw_elem from, tw_elem to, bool saturate)
 {
-    bool float8 = to == TW_F8E4M3FN || to == TW_F8E5M2;
+    bool clamps = saturate && tw_scalar_saturates(to);
     if (tw_elem_is_float(from) && tw_elem_is_float(to)) {
-        double clamped = saturate && float8 ? saturated(to, value.real) : value.real;
+        double clamped = clamps ? saturated(to, value.real) : value.real;
         return (tw_number){.real = tw_scalar_round(to, clamped)};
     }
     if (tw_elem_is_float(from))
         return (tw_number){.integer = tw_scalar_truncate(to, value.real)};
     if (!tw_elem_is_float(to))
         return (tw_number){.integer = tw_scalar_wrap(to, value.integer)};
-    if (saturate && float8) {
+    if (clamps) {
         double real = from == TW_U64 ? (double)(uint64_t)value.integer : (double)value.integer;
         return (tw_number){.real = tw_scalar_round(to, saturated(to, real))};
     }

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,13 +154,18 @@ bool tw_artifact_replace_file(tw_context *ctx, const char *path, mode_t mode,
                               bool (*write)(tw_context *ctx, void *data, int fd), void *data)
 {
     struct stat st;
-    /* What is no regular file (/dev/null, a pipe) is written to, not replaced. */
-    bool replace = stat(path, &st) || S_ISREG(st.st_mode);
     static atomic_uint serial;
+    char real[PATH_MAX];
+    /* What is no regular file (/dev/null, a pipe) is written to, not replaced; nor is /dev/stdout,
+     * which may lead to a regular file. Another link stays, what it leads to is replaced. */
+    bool device = !strncmp(path, "/dev/", 5) || !strncmp(path, "/proc/", 6);
+    bool replace = !device && (stat(path, &st) || S_ISREG(st.st_mode));
+    if (replace && realpath(path, real))
+        path = real;
     char *temporary =
         tw_arena_printf(tw_context_arena(ctx), "%s.tmp%ld-%u", path, (long)getpid(), serial++);
     int fd = replace ? open(temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode)
-                     : open(path, O_WRONLY | O_CLOEXEC);
+                     : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
     if (fd < 0)
         return tw_error(ctx, NULL, "cannot create '%s': %s", path, strerror(errno));
     bool ok = write(ctx, data, fd);

@@ -84,13 +84,15 @@ bool tw_artifact_write_object(tw_context *ctx, const tw_artifact *a, const char 
 static const char *c_type(uint32_t elem)
 {
     static const char *const types[TW_ELEM_COUNT] = {
-        [TW_F64] = "double",    [TW_F32] = "float",        [TW_F16] = "uint16_t",
-        [TW_BF16] = "uint16_t", [TW_F8E4M3FN] = "uint8_t", [TW_F8E5M2] = "uint8_t",
-        [TW_I64] = "int64_t",   [TW_I32] = "int32_t",      [TW_I16] = "int16_t",
-        [TW_I8] = "int8_t",     [TW_U64] = "uint64_t",     [TW_U32] = "uint32_t",
-        [TW_U16] = "uint16_t",  [TW_U8] = "uint8_t",       [TW_I4] = "uint8_t",
-        [TW_U4] = "uint8_t",    [TW_BOOL] = "uint8_t",     [TW_STRING] = "const char *",
-        [TW_INDEX] = "int64_t",
+        [TW_F64] = "double",        [TW_F32] = "float",          [TW_F16] = "uint16_t",
+        [TW_BF16] = "uint16_t",     [TW_F8E4M3FN] = "uint8_t",   [TW_F8E5M2] = "uint8_t",
+        [TW_I64] = "int64_t",       [TW_I32] = "int32_t",        [TW_I16] = "int16_t",
+        [TW_I8] = "int8_t",         [TW_U64] = "uint64_t",       [TW_U32] = "uint32_t",
+        [TW_U16] = "uint16_t",      [TW_U8] = "uint8_t",         [TW_I4] = "uint8_t",
+        [TW_U4] = "uint8_t",        [TW_BOOL] = "uint8_t",       [TW_STRING] = "const char *",
+        [TW_INDEX] = "int64_t",     [TW_F8E4M3FNUZ] = "uint8_t", [TW_F8E5M2FNUZ] = "uint8_t",
+        [TW_F8E8M0FNU] = "uint8_t", [TW_F4E2M1FN] = "uint8_t",   [TW_I2] = "uint8_t",
+        [TW_U2] = "uint8_t",
     };
     return types[elem];
 }

@@ -32,8 +32,10 @@ static void precision(tw_elem e, unsigned *digits, unsigned *range)
     static const struct {
         unsigned digits, range;
     } floats[] = {
-        [TW_F64] = {53, 1024}, [TW_F32] = {24, 128},   [TW_F16] = {11, 15},
-        [TW_BF16] = {8, 127},  [TW_F8E4M3FN] = {4, 8}, [TW_F8E5M2] = {3, 15},
+        [TW_F64] = {53, 1024},    [TW_F32] = {24, 128},      [TW_F16] = {11, 15},
+        [TW_BF16] = {8, 127},     [TW_F8E4M3FN] = {4, 8},    [TW_F8E5M2] = {3, 15},
+        [TW_F8E4M3FNUZ] = {4, 8}, [TW_F8E5M2FNUZ] = {3, 15}, [TW_F8E8M0FNU] = {1, 127},
+        [TW_F4E2M1FN] = {2, 2},
     };
     if (tw_elem_is_float(e)) {
         *digits = floats[e].digits;
@@ -43,11 +45,20 @@ static void precision(tw_elem e, unsigned *digits, unsigned *range)
     }
 }
 
+/* Formats that lack some of -0, infinities and NaN, or reach further down than their width tells.
+ */
+static bool is_odd(tw_elem e)
+{
+    return e == TW_F8E4M3FNUZ || e == TW_F8E5M2FNUZ || e == TW_F8E8M0FNU || e == TW_F4E2M1FN;
+}
+
 /* Whether every value of `from` survives a cast to `to`. */
 static bool is_lossless(tw_elem from, tw_elem to)
 {
     unsigned from_digits, from_range, to_digits, to_range;
     if (from == TW_STRING || to == TW_STRING || to == TW_BOOL)
+        return from == to;
+    if (is_odd(to) || (is_odd(from) && tw_elem_bits(to) <= 8))
         return from == to;
     bool from_float = tw_elem_is_float(from), to_float = tw_elem_is_float(to);
     if ((from_float && !to_float) ||

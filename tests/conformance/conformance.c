@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
     {"jobs", 'j', "N", 0, "Processes at once (default: the CPUs it may use)", 0},
     {"seconds", 's', "N", 0, "Time for one case (default 60)", 0},
     {"memory", 'm', "MB", 0, "Memory for one process (default 4096)", 0},
-    {"update", 'u', 0, 0, "Rewrite the list", 0},
+    {"update", 'u', 0, 0, "Rewrite the list, as far as cases are run", 0},
     {"verbose", 'v', 0, 0, "Print a line for each case", 0},
     {0},
 };
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
         perror("conformance");
         return 2;
     }
-    if (a.update && a.list && !a.n_words && !conf_write_list(a.list, &jobs, results))
+    if (a.update && a.list && !conf_write_list(a.list, &jobs, results))
         return 2;
     if (a.list && !conf_read_list(a.list, &list))
         return 2;

@@ -70,7 +70,7 @@ typedef struct conf_list {
 bool conf_read_list(const char *path, conf_list *out);
 /* The entry for a case at a level, or NULL. */
 conf_expected *conf_find_expected(const conf_list *list, const char *key, int level);
-/* Rewrites the list from results; comments at its top stay. */
+/* Rewrites the list from results; comments and cases that were not run stay. */
 bool conf_write_list(const char *path, const conf_jobs *jobs, const conf_result *results);
 
 #endif

@@ -92,17 +92,44 @@ conf_expected *conf_find_expected(const conf_list *list, const char *key, int le
     return NULL;
 }
 
-/* The comment lines at the top of a file; NULL when it cannot be read. */
-static char *read_header(const char *path)
+/* ---- Writing ---- */
+
+typedef struct lines {
+    char **items;
+    size_t n, cap;
+} lines;
+
+static void add_line(lines *all, char *line)
+{
+    if (all->n == all->cap)
+        all->items = realloc(all->items, (all->cap = 2 * all->cap + 64) * sizeof *all->items);
+    if (!all->items || !line)
+        abort();
+    all->items[all->n++] = line;
+}
+
+/* Whether the line speaks of a case that was run. */
+static bool is_of(const char *line, const conf_cases *cases)
+{
+    size_t len = strcspn(line, " @");
+    for (size_t i = 0; i < cases->n; i++)
+        if (strlen(cases->items[i].key) == len && !memcmp(cases->items[i].key, line, len))
+            return true;
+    return false;
+}
+
+/* The lines of the file that stay: comments first, then those of cases that were not run. */
+static void read_rest(const char *path, const conf_cases *cases, lines *comments, lines *rest)
 {
     char line[2048];
     FILE *file = fopen(path, "r");
-    char *header = calloc(1, 1 << 16);
-    while (file && header && fgets(line, sizeof line, file) && *line == '#')
-        strncat(header, line, (1 << 16) - strlen(header) - 1);
+    while (file && fgets(line, sizeof line, file))
+        if (*line == '#')
+            add_line(comments, strdup(line));
+        else if (*line != '\n' && !is_of(line, cases))
+            add_line(rest, strdup(line));
     if (file)
         fclose(file);
-    return header;
 }
 
 /* Whether a case ends in the same way at all levels. */
@@ -114,27 +141,45 @@ static bool same_everywhere(const conf_result *r, size_t n)
     return true;
 }
 
-bool conf_write_list(const char *path, const conf_jobs *jobs, const conf_result *results)
+static void add_results(const conf_jobs *jobs, const conf_result *results, lines *out)
 {
-    char *header = read_header(path);
-    FILE *file = fopen(path, "w");
-    if (!file || !header) {
-        fprintf(stderr, "%s: %m\n", path);
-        return false;
-    }
-    fputs(header, file);
-    free(header);
     for (size_t i = 0; i < jobs->cases->n; i++) {
         const conf_result *r = &results[i * jobs->n_levels];
         bool same = same_everywhere(r, jobs->n_levels);
         for (size_t k = 0; k < (same ? 1 : jobs->n_levels); k++) {
+            char level[16] = "", *line;
+            if (!same)
+                snprintf(level, sizeof level, "@O%d", jobs->levels[k]);
             if (r[k].status == CONF_PASS)
                 continue;
-            fputs(jobs->cases->items[i].key, file);
-            if (!same)
-                fprintf(file, "@O%d", jobs->levels[k]);
-            fprintf(file, " %s: %s\n", conf_category(&r[k]), r[k].text);
+            if (asprintf(&line, "%s%s %s: %s\n", jobs->cases->items[i].key, level,
+                         conf_category(&r[k]), r[k].text) < 0)
+                abort();
+            add_line(out, line);
         }
     }
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+bool conf_write_list(const char *path, const conf_jobs *jobs, const conf_result *results)
+{
+    lines comments = {0}, all = {0};
+    read_rest(path, jobs->cases, &comments, &all);
+    add_results(jobs, results, &all);
+    if (all.n)
+        qsort(all.items, all.n, sizeof *all.items, by_text);
+    FILE *file = fopen(path, "w");
+    if (!file) {
+        fprintf(stderr, "%s: %m\n", path);
+        return false;
+    }
+    for (size_t i = 0; i < comments.n; i++)
+        fputs(comments.items[i], file);
+    for (size_t i = 0; i < all.n; i++)
+        fputs(all.items[i], file);
     return fclose(file) == 0;
 }

@@ -301,7 +301,7 @@ static void casts(void **state)
             if (from == TW_STRING || to == TW_STRING)
                 continue;
             add_case(&l, "cast", "", (tw_elem)from, (tw_elem)to, 1, 0);
-            if (to == TW_F8E4M3FN || to == TW_F8E5M2)
+            if (tw_scalar_saturates((tw_elem)to))
                 add_case(&l, "cast", "{saturate = false}", (tw_elem)from, (tw_elem)to, 1, 0);
         }
     run_cases(l.cases, l.n);

@@ -144,8 +144,9 @@ static void dense_bits_come_back(void **state)
 static void every_small_float_comes_back(void **state)
 {
     (void)state;
-    static const tw_elem elems[] = {TW_F16, TW_BF16, TW_F8E4M3FN, TW_F8E5M2};
-    for (size_t e = 0; e < 4; e++) {
+    static const tw_elem elems[] = {TW_F16,        TW_BF16,       TW_F8E4M3FN, TW_F8E5M2,
+                                    TW_F8E4M3FNUZ, TW_F8E5M2FNUZ, TW_F8E8M0FNU};
+    for (size_t e = 0; e < sizeof elems / sizeof *elems; e++) {
         tw_context *ctx = new_context();
         unsigned size = tw_elem_bits(elems[e]) / 8;
         for (uint32_t bits = 0; bits < 1u << (8 * size); bits += size == 2 ? 7 : 1) {

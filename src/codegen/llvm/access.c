@@ -10,7 +10,7 @@ tw_access tw_access_of(tw_cg *cg, tw_op *op, tw_type moved)
     tw_type buffer = a.parts.buffer->type;
     a.elem = buffer->elem;
     a.storage = tw_cg_storage(cg, a.elem);
-    a.bytes = tw_elem_bits(a.elem) / 8; /* 0 for 4-bit elements */
+    a.bytes = tw_elem_bits(a.elem) / 8; /* 0 for elements below 8 bits */
     a.lanes = tw_cg_lanes(moved);
     tw_cg_value *base = tw_cg_get(cg, op, a.parts.buffer);
     a.base = base->value;

@@ -2,7 +2,7 @@
  * both, named in one table.
  *
  * Floats narrower than f32 are computed in f32 (f16 natively where the target can) and rounded
- * after each operation. 4-bit integers are computed in 8 bits and cut. Integer division never
+ * after each operation. Integers below 8 bits are computed in 8 and cut. Integer division never
  * traps. */
 #include "codegen/llvm/cg.h"
 
@@ -264,11 +264,17 @@ static LLVMValueRef int_mod(args *x)
     return pick(x, adjust, LLVMBuildAdd(x->build, r, x->b, ""), r);
 }
 
+/* Integers below 8 bits are computed in 8. */
+static bool is_narrow(tw_elem elem)
+{
+    return tw_elem_is_int(elem) && tw_elem_bits(elem) < 8;
+}
+
 /* Counts of shifts are unsigned; none below the width shifts everything out. */
 static LLVMValueRef width(const args *x)
 {
     unsigned bits = LLVMGetIntTypeWidth(tw_cg_scalar(x->type));
-    return tw_cg_int(x->type, x->elem == TW_I4 || x->elem == TW_U4 ? 4 : bits);
+    return tw_cg_int(x->type, is_narrow(x->elem) ? tw_elem_bits(x->elem) : bits);
 }
 
 static LLVMValueRef int_shl(args *x)
@@ -349,15 +355,6 @@ tw_elem tw_cg_compute_elem(tw_cg *cg, tw_elem elem)
     return elem == TW_F16 && cg->target->f16_arithmetic ? TW_F16 : TW_F32;
 }
 
-/* 4-bit results back into the range that their 8-bit register form has. */
-static LLVMValueRef cut_nibble(const args *x, LLVMValueRef v)
-{
-    LLVMValueRef four = tw_cg_int(x->type, 4);
-    v = LLVMBuildShl(x->build, v, four, "");
-    return x->elem == TW_I4 ? LLVMBuildAShr(x->build, v, four, "")
-                            : LLVMBuildLShr(x->build, v, four, "");
-}
-
 static LLVMValueRef apply(tw_cg *cg, const tw_op *op, tw_loop_kind kind, tw_elem elem,
                           LLVMValueRef a, LLVMValueRef b, LLVMValueRef c)
 {
@@ -375,8 +372,8 @@ static LLVMValueRef apply(tw_cg *cg, const tw_op *op, tw_loop_kind kind, tw_elem
             *all[i] = tw_cg_cast(cg, *all[i], elem, compute, false);
     args x = {cg, cg->b, op, kind, compute, tw_elem_is_signed(compute), LLVMTypeOf(a), a, b, c};
     LLVMValueRef v = emit(&x);
-    if (elem == TW_I4 || elem == TW_U4)
-        v = cut_nibble(&x, v);
+    if (is_narrow(elem))
+        v = tw_cg_cut(cg, v, elem);
     return compute == elem ? v : tw_cg_cast(cg, v, compute, elem, false);
 }
 

@@ -4,6 +4,8 @@
  * as integers, rounding to nearest even. ir/scalar.h has the exact meaning of all conversions. */
 #include "codegen/llvm/cg.h"
 
+#include "ir/scalar.h"
+
 #include <math.h>
 
 static LLVMTypeRef like(LLVMTypeRef t, LLVMValueRef v)
@@ -21,33 +23,65 @@ static LLVMValueRef int_like(LLVMValueRef v, int64_t value)
     return tw_cg_int(LLVMTypeOf(v), value);
 }
 
-static bool is_nibble(tw_elem e)
+/* An integer below 8 bits, which is kept in 8. */
+static bool is_narrow(tw_elem e)
 {
-    return e == TW_I4 || e == TW_U4;
+    return tw_elem_is_int(e) && tw_elem_bits(e) < 8;
 }
 
 /* ---- Small floating point to f32: exact ---- */
 
+/* A format of at most 8 bits by its number of mantissa bits, its bias, and codes: the sign bit; the
+ * largest number, what overflow gives and NaN, all without sign. */
+typedef struct small_float {
+    unsigned mantissa;
+    int bias, sign;
+    int largest, overflow, nan;
+} small_float;
+static const small_float small_floats[TW_ELEM_COUNT] = {
+    [TW_F8E4M3FN] = {3, 7, 0x80, 0x7e, 0x7f, 0x7f},
+    [TW_F8E5M2] = {2, 15, 0x80, 0x7b, 0x7c, 0x7e},
+    [TW_F8E4M3FNUZ] = {3, 8, 0x80, 0x7f, 0x80, 0x80},
+    [TW_F8E5M2FNUZ] = {2, 16, 0x80, 0x7f, 0x80, 0x80},
+    [TW_F4E2M1FN] = {1, 1, 8, 7, 7, 0},
+};
+
 /* Exponent and mantissa go to f32's places; a product corrects the bias, denormals included. */
-static LLVMValueRef e4m3_to_f32(tw_cg *cg, LLVMValueRef v)
+static LLVMValueRef small_to_f32(tw_cg *cg, LLVMValueRef v, const small_float *s)
 {
     LLVMValueRef wide = LLVMBuildZExt(cg->b, v, like(cg->i32, v), "");
-    LLVMValueRef magnitude = LLVMBuildAnd(cg->b, wide, int_like(wide, 0x7f), "");
-    LLVMValueRef sign = LLVMBuildShl(cg->b, LLVMBuildAnd(cg->b, wide, int_like(wide, 0x80), ""),
-                                     int_like(wide, 24), "");
-    LLVMValueRef bits = LLVMBuildShl(cg->b, magnitude, int_like(wide, 20), "");
+    LLVMValueRef magnitude = LLVMBuildAnd(cg->b, wide, int_like(wide, s->sign - 1), "");
+    LLVMValueRef sign = LLVMBuildAnd(cg->b, wide, int_like(wide, s->sign), "");
+    sign = LLVMBuildShl(cg->b, sign, int_like(wide, s->sign == 8 ? 28 : 24), "");
+    LLVMValueRef bits = LLVMBuildShl(cg->b, magnitude, int_like(wide, 23 - s->mantissa), "");
     LLVMValueRef f = as(cg, cg->f32, bits);
-    f = LLVMBuildFMul(cg->b, f, tw_cg_real(LLVMTypeOf(f), ldexp(1, 120)), "");
-    LLVMValueRef is_nan = LLVMBuildICmp(cg->b, LLVMIntEQ, magnitude, int_like(wide, 0x7f), "");
-    LLVMValueRef plain =
-        LLVMBuildSelect(cg->b, is_nan, int_like(wide, 0x7fc00000), as(cg, cg->i32, f), "");
-    return as(cg, cg->f32, LLVMBuildOr(cg->b, plain, sign, ""));
+    f = LLVMBuildFMul(cg->b, f, tw_cg_real(LLVMTypeOf(f), ldexp(1, 127 - s->bias)), "");
+    bits = as(cg, cg->i32, f);
+    if (s->nan) {
+        LLVMValueRef code = s->nan == s->sign ? wide : magnitude;
+        LLVMValueRef is_nan = LLVMBuildICmp(cg->b, LLVMIntEQ, code, int_like(wide, s->nan), "");
+        bits = LLVMBuildSelect(cg->b, is_nan, int_like(wide, 0x7fc00000), bits, "");
+    }
+    return as(cg, cg->f32, LLVMBuildOr(cg->b, bits, sign, ""));
+}
+
+/* The code is f32's exponent; 0 is a denormal there. */
+static LLVMValueRef e8m0_to_f32(tw_cg *cg, LLVMValueRef v)
+{
+    LLVMValueRef wide = LLVMBuildZExt(cg->b, v, like(cg->i32, v), "");
+    LLVMValueRef bits = LLVMBuildShl(cg->b, wide, int_like(wide, 23), "");
+    LLVMValueRef least = LLVMBuildICmp(cg->b, LLVMIntEQ, wide, int_like(wide, 0), "");
+    LLVMValueRef nan = LLVMBuildICmp(cg->b, LLVMIntEQ, wide, int_like(wide, 255), "");
+    bits = LLVMBuildSelect(cg->b, least, int_like(wide, 0x400000), bits, "");
+    return as(cg, cg->f32, LLVMBuildSelect(cg->b, nan, int_like(wide, 0x7fc00000), bits, ""));
 }
 
 static LLVMValueRef widen_to_f32(tw_cg *cg, LLVMValueRef v, tw_elem from)
 {
-    if (from == TW_F8E4M3FN)
-        return e4m3_to_f32(cg, v);
+    if (from == TW_F8E8M0FNU)
+        return e8m0_to_f32(cg, v);
+    if (small_floats[from].sign && from != TW_F8E5M2)
+        return small_to_f32(cg, v, &small_floats[from]);
     if (from == TW_BF16) {
         LLVMValueRef wide = LLVMBuildZExt(cg->b, v, like(cg->i32, v), "");
         return as(cg, cg->f32, LLVMBuildShl(cg->b, wide, int_like(wide, 16), ""));
@@ -80,17 +114,7 @@ static LLVMValueRef f32_to_bf16(tw_cg *cg, LLVMValueRef v)
     return LLVMBuildTrunc(cg->b, out, like(cg->i16, v), "");
 }
 
-/* An 8-bit format by its number of mantissa bits, its bias, and the codes (without sign) of the
- * largest number and of what overflow gives. */
-typedef struct small_float {
-    unsigned mantissa;
-    int bias;
-    int largest, overflow, nan;
-} small_float;
-static const small_float e4m3 = {3, 7, 0x7e, 0x7f, 0x7f};
-static const small_float e5m2 = {2, 15, 0x7b, 0x7c, 0x7e};
-
-static LLVMValueRef f32_to_f8(tw_cg *cg, LLVMValueRef v, const small_float *f, bool saturate)
+static LLVMValueRef f32_to_small(tw_cg *cg, LLVMValueRef v, const small_float *f, bool saturate)
 {
     LLVMValueRef magnitude = tw_cg_intrinsic1(cg, "llvm.fabs", v);
     LLVMValueRef bits = as(cg, cg->i32, magnitude);
@@ -114,9 +138,35 @@ static LLVMValueRef f32_to_f8(tw_cg *cg, LLVMValueRef v, const small_float *f, b
         LLVMBuildSelect(cg->b, over, int_like(bits, saturate ? f->largest : f->overflow), code, "");
     LLVMValueRef nan = LLVMBuildFCmp(cg->b, LLVMRealUNO, v, v, "");
     code = LLVMBuildSelect(cg->b, nan, int_like(bits, f->nan), code, "");
-    LLVMValueRef sign = LLVMBuildLShr(cg->b, as(cg, cg->i32, v), int_like(bits, 24), "");
-    sign = LLVMBuildAnd(cg->b, sign, int_like(bits, 0x80), "");
+    LLVMValueRef all = as(cg, cg->i32, v);
+    LLVMValueRef sign = LLVMBuildLShr(cg->b, all, int_like(bits, f->sign == 8 ? 28 : 24), "");
+    sign = LLVMBuildAnd(cg->b, sign, int_like(bits, f->sign), "");
+    LLVMValueRef none = int_like(bits, 0);
+    if (f->nan == f->sign) /* 0 has no sign */
+        sign =
+            LLVMBuildSelect(cg->b, LLVMBuildICmp(cg->b, LLVMIntEQ, code, none, ""), none, sign, "");
+    if (!f->nan)
+        sign = LLVMBuildSelect(cg->b, nan, none, sign, "");
     return LLVMBuildTrunc(cg->b, LLVMBuildOr(cg->b, code, sign, ""), like(cg->i8, v), "");
+}
+
+/* The exponent, rounded up from halfway to the next power of two on; 0 is between two denormals. */
+static LLVMValueRef f32_to_e8m0(tw_cg *cg, LLVMValueRef v, bool saturate)
+{
+    LLVMValueRef bits = as(cg, cg->i32, v);
+    LLVMValueRef code = LLVMBuildAdd(cg->b, bits, int_like(bits, 0x400000), "");
+    code = LLVMBuildLShr(cg->b, code, int_like(bits, 23), "");
+    LLVMValueRef least = LLVMBuildICmp(cg->b, LLVMIntULT, bits, int_like(bits, 0x600000), "");
+    code = LLVMBuildSelect(cg->b, least, int_like(bits, 0), code, "");
+    LLVMValueRef top = int_like(bits, 255), large = saturate ? int_like(bits, 254) : top;
+    LLVMValueRef over = LLVMBuildICmp(cg->b, LLVMIntUGE, code, top, "");
+    code = LLVMBuildSelect(cg->b, over, large, code, "");
+    LLVMValueRef zero = tw_cg_real(LLVMTypeOf(v), 0);
+    LLVMValueRef bad = LLVMBuildFCmp(cg->b, LLVMRealULT, v, zero, "");
+    LLVMValueRef none = LLVMBuildFCmp(cg->b, LLVMRealOEQ, v, zero, ""); /* of either sign */
+    code = LLVMBuildSelect(cg->b, bad, top, code, "");
+    code = LLVMBuildSelect(cg->b, none, int_like(bits, 0), code, "");
+    return LLVMBuildTrunc(cg->b, code, like(cg->i8, v), "");
 }
 
 /* f64 to f32, rounded to odd when not exact, so that a second rounding to fewer bits comes out as
@@ -143,18 +193,24 @@ static LLVMValueRef narrow_float(tw_cg *cg, LLVMValueRef v, tw_elem from, tw_ele
         v = f64_to_f32_odd(cg, v);
     if (to == TW_BF16)
         return f32_to_bf16(cg, v);
-    return f32_to_f8(cg, v, to == TW_F8E4M3FN ? &e4m3 : &e5m2, saturate);
+    if (to == TW_F8E8M0FNU)
+        return f32_to_e8m0(cg, v, saturate);
+    return f32_to_small(cg, v, &small_floats[to], saturate);
 }
 
 /* ---- Integers ---- */
 
+LLVMValueRef tw_cg_cut(tw_cg *cg, LLVMValueRef v, tw_elem elem)
+{
+    LLVMValueRef unused = int_like(v, 8 - tw_elem_bits(elem));
+    LLVMValueRef high = LLVMBuildShl(cg->b, v, unused, "");
+    return tw_elem_is_int(elem) && tw_elem_is_signed(elem) ? LLVMBuildAShr(cg->b, high, unused, "")
+                                                           : LLVMBuildLShr(cg->b, high, unused, "");
+}
+
 static LLVMValueRef cut(tw_cg *cg, LLVMValueRef v, tw_elem to)
 {
-    if (!is_nibble(to))
-        return v;
-    LLVMValueRef four = int_like(v, 4), high = LLVMBuildShl(cg->b, v, four, "");
-    return to == TW_I4 ? LLVMBuildAShr(cg->b, high, four, "")
-                       : LLVMBuildLShr(cg->b, high, four, "");
+    return is_narrow(to) ? tw_cg_cut(cg, v, to) : v;
 }
 
 static LLVMValueRef int_to_int(tw_cg *cg, LLVMValueRef v, tw_elem from, tw_elem to)
@@ -163,14 +219,14 @@ static LLVMValueRef int_to_int(tw_cg *cg, LLVMValueRef v, tw_elem from, tw_elem 
     return cut(cg, LLVMBuildIntCast2(cg->b, v, type, tw_elem_is_signed(from), ""), to);
 }
 
-/* Saturates; NaN gives 0. 4-bit integers have their range cut first. */
+/* Saturates; NaN gives 0. Integers below 8 bits have their range cut first. */
 static LLVMValueRef real_to_int(tw_cg *cg, LLVMValueRef v, tw_elem to)
 {
     LLVMTypeRef real = LLVMTypeOf(v), type = like(tw_cg_elem(cg, to), v);
     bool is_signed = tw_elem_is_signed(to);
-    if (is_nibble(to)) {
-        LLVMValueRef low = tw_cg_real(real, is_signed ? -8 : 0);
-        LLVMValueRef high = tw_cg_real(real, is_signed ? 7 : 15);
+    if (is_narrow(to)) {
+        LLVMValueRef low = tw_cg_real(real, (double)tw_scalar_lowest(to).integer);
+        LLVMValueRef high = tw_cg_real(real, (double)tw_scalar_highest(to).integer);
         v = LLVMBuildSelect(cg->b, LLVMBuildFCmp(cg->b, LLVMRealOLT, v, low, ""), low, v, "");
         v = LLVMBuildSelect(cg->b, LLVMBuildFCmp(cg->b, LLVMRealOGT, v, high, ""), high, v, "");
     }

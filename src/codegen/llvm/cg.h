@@ -234,6 +234,8 @@ bool tw_cg_is_number(LLVMValueRef v);
 LLVMValueRef tw_cg_int_pow(tw_cg *cg, LLVMValueRef a, LLVMValueRef b, bool is_signed);
 /* The value as element type `to`; both register forms. */
 LLVMValueRef tw_cg_cast(tw_cg *cg, LLVMValueRef v, tw_elem from, tw_elem to, bool saturate);
+/* An 8-bit register form whose upper bits are anything, extended from the element's width. */
+LLVMValueRef tw_cg_cut(tw_cg *cg, LLVMValueRef v, tw_elem elem);
 /* Element type that arithmetic on elem is done in: f32 for narrow floats, else itself. */
 tw_elem tw_cg_compute_elem(tw_cg *cg, tw_elem elem);
 /* fmul+fadd or fma, as the target has it: where either rounding will do. */

@@ -181,31 +181,34 @@ static loaded load_lanes(tw_cg *cg, const tw_access *a, LLVMValueRef other)
     return (loaded){gather(cg, a, other), true};
 }
 
-/* Two 4-bit elements lie in a byte, the even one low. */
-static LLVMValueRef load_nibbles(tw_cg *cg, const tw_access *a)
+/* Several elements below 8 bits lie in a byte, the first one lowest. */
+static LLVMValueRef load_packed(tw_cg *cg, const tw_access *a)
 {
     tw_access bytes = *a;
+    unsigned bits = tw_elem_bits(a->elem), per = 8 / bits;
     bytes.bytes = 1;
-    bytes.index = tw_cg_lin_divide(cg, &a->index, 2, false);
+    bytes.index = tw_cg_lin_divide(cg, &a->index, per, false);
     bytes.index.lanes = a->lanes;
     LLVMTypeRef type = tw_cg_vector(cg->i8, a->lanes);
     LLVMValueRef v = tw_cg_lin_uniform(&bytes.index)
                          ? load_uniform(cg, &bytes)
                          : load_lanes(cg, &bytes, LLVMConstNull(type)).v;
-    tw_cg_lin half = tw_cg_lin_divide(cg, &a->index, 2, true);
-    half.lanes = a->lanes;
-    LLVMValueRef odd =
-        LLVMBuildTrunc(cg->b, tw_cg_lin_value(cg, &half), tw_cg_like(cg->i1, type), "");
-    LLVMValueRef four = tw_cg_int(type, 4);
-    LLVMValueRef high = LLVMBuildSelect(cg->b, odd, v, LLVMBuildShl(cg->b, v, four, ""), "");
-    return a->elem == TW_I4 ? LLVMBuildAShr(cg->b, high, four, "")
-                            : LLVMBuildLShr(cg->b, high, four, "");
+    tw_cg_lin part = tw_cg_lin_divide(cg, &a->index, per, true);
+    part.lanes = a->lanes;
+    LLVMValueRef at = LLVMBuildTrunc(cg->b, tw_cg_lin_value(cg, &part), type, "");
+    LLVMValueRef out = tw_cg_cut(cg, v, a->elem);
+    for (unsigned i = 1; i < per; i++) {
+        LLVMValueRef down = LLVMBuildLShr(cg->b, v, tw_cg_int(type, i * bits), "");
+        LLVMValueRef is_it = LLVMBuildICmp(cg->b, LLVMIntEQ, at, tw_cg_int(type, i), "");
+        out = LLVMBuildSelect(cg->b, is_it, tw_cg_cut(cg, down, a->elem), out, "");
+    }
+    return out;
 }
 
 static loaded load(tw_cg *cg, const tw_access *a, LLVMValueRef other)
 {
     if (!a->bytes)
-        return (loaded){load_nibbles(cg, a), false};
+        return (loaded){load_packed(cg, a), false};
     if (tw_cg_lin_uniform(&a->index))
         return (loaded){load_uniform(cg, a), false};
     return load_lanes(cg, a, other);

@@ -14,22 +14,22 @@ static LLVMValueRef lane(tw_cg *cg, LLVMValueRef v, unsigned i)
     return LLVMBuildExtractElement(cg->b, v, LLVMConstInt(cg->i32, i, false), "");
 }
 
-/* A 4-bit store replaces half of a byte. */
-static void store_nibble(tw_cg *cg, const tw_access *a, const tw_cg_lin *index, LLVMValueRef v)
+/* A store of an element below 8 bits replaces a part of a byte. */
+static void store_packed(tw_cg *cg, const tw_access *a, const tw_cg_lin *index, LLVMValueRef v)
 {
     tw_access byte = *a;
+    unsigned bits = tw_elem_bits(a->elem), per = 8 / bits;
     byte.bytes = 1;
-    byte.index = tw_cg_lin_divide(cg, index, 2, false);
-    tw_cg_lin half = tw_cg_lin_divide(cg, index, 2, true);
-    LLVMValueRef odd = LLVMBuildTrunc(cg->b, tw_cg_lin_value(cg, &half), cg->i1, "");
-    LLVMValueRef at = tw_access_address(cg, &byte, &byte.index);
-    LLVMValueRef high_half = tw_cg_int(cg->i8, 0xf0), low_half = tw_cg_int(cg->i8, 15);
-    LLVMValueRef low = LLVMBuildAnd(cg->b, v, low_half, "");
-    LLVMValueRef high = LLVMBuildShl(cg->b, v, tw_cg_int(cg->i8, 4), "");
-    LLVMValueRef old = LLVMBuildLoad2(cg->b, cg->i8, at, "");
-    LLVMValueRef keep = LLVMBuildSelect(cg->b, odd, low_half, high_half, "");
-    LLVMValueRef put = LLVMBuildSelect(cg->b, odd, high, low, "");
-    LLVMBuildStore(cg->b, LLVMBuildOr(cg->b, LLVMBuildAnd(cg->b, old, keep, ""), put, ""), at);
+    byte.index = tw_cg_lin_divide(cg, index, per, false);
+    tw_cg_lin part = tw_cg_lin_divide(cg, index, per, true);
+    LLVMValueRef at = LLVMBuildTrunc(cg->b, tw_cg_lin_value(cg, &part), cg->i8, "");
+    LLVMValueRef shift = LLVMBuildMul(cg->b, at, tw_cg_int(cg->i8, bits), "");
+    LLVMValueRef mask = tw_cg_int(cg->i8, (1 << bits) - 1);
+    LLVMValueRef put = LLVMBuildShl(cg->b, LLVMBuildAnd(cg->b, v, mask, ""), shift, "");
+    LLVMValueRef keep = LLVMBuildNot(cg->b, LLVMBuildShl(cg->b, mask, shift, ""), "");
+    LLVMValueRef address = tw_access_address(cg, &byte, &byte.index);
+    LLVMValueRef old = LLVMBuildLoad2(cg->b, cg->i8, address, "");
+    LLVMBuildStore(cg->b, LLVMBuildOr(cg->b, LLVMBuildAnd(cg->b, old, keep, ""), put, ""), address);
 }
 
 /* One element after another, in the order of the lanes. */
@@ -46,7 +46,7 @@ static void store_each(tw_cg *cg, const tw_access *a, LLVMValueRef v)
         if (a->bytes)
             store_run(cg, a, &index, lane(cg, v, i));
         else
-            store_nibble(cg, a, &index, lane(cg, v, i));
+            store_packed(cg, a, &index, lane(cg, v, i));
         if (after)
             tw_cg_endif(cg, after);
     }

@@ -159,6 +159,43 @@ bool tw_onnx_op_dropout(tw_onnx_node *n)
 
 /* ---- Casts ---- */
 
+static tw_value *bitcast(tw_gb *g, tw_value *x, tw_elem elem)
+{
+    return x ? TW_GB_EMIT(g, BITCAST, &x, 1,
+                          tw_type_tensor(g->ctx, elem, x->type->rank, x->type->dims, NULL), {0})
+             : NULL;
+}
+
+/* To a power of two, from the bits of f32: the exponent field, rounded by the fraction below it.
+ * The sign does not count; infinities and NaN become NaN. */
+static tw_value *cast_to_power(tw_onnx_node *n, bool *ok)
+{
+    tw_gb *g = n->g;
+    bool saturate = tw_onnx_int(n, "saturate", 1, ok);
+    const char *mode = tw_onnx_string(n, "round_mode", "up", ok);
+    tw_value *bits = bitcast(g, tw_gb_cast(g, n->in[0], TW_F32), TW_U32);
+    tw_value *magnitude = tw_gb_binary_scalar(g, TW_GRAPH_AND, bits, 0x7fffffff);
+    tw_value *exponent = tw_gb_binary_scalar(g, TW_GRAPH_SHIFT_RIGHT, magnitude, 23);
+    tw_value *fraction = tw_gb_binary_scalar(g, TW_GRAPH_AND, bits, 0x7fffff), *code = exponent;
+    double least = 0;               /* fraction that is not rounded up */
+    if (!strcmp(mode, "nearest")) { /* ties go up but between the two smallest */
+        fraction = tw_gb_binary(g, TW_GRAPH_ADD, fraction,
+                                tw_gb_binary_scalar(g, TW_GRAPH_MIN, exponent, 1));
+        least = 0x400000;
+    } else if (strcmp(mode, "up") && strcmp(mode, "down")) {
+        return tw_gb_error(g, "attribute 'round_mode' is '%s'; accepted are up, down, nearest",
+                           mode);
+    }
+    tw_value *up = tw_gb_binary_scalar(g, TW_GRAPH_GREATER, fraction, least);
+    if (strcmp(mode, "down"))
+        code = tw_gb_binary(g, TW_GRAPH_ADD, exponent, tw_gb_cast(g, up, TW_U32));
+    if (saturate)
+        code = tw_gb_binary_scalar(g, TW_GRAPH_MIN, code, 254);
+    tw_value *special = tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, exponent, 255);
+    code = tw_gb_where(g, special, exponent, code);
+    return bitcast(g, tw_gb_cast(g, code, TW_U8), TW_F8E8M0FNU);
+}
+
 static bool cast_to(tw_onnx_node *n, tw_elem elem)
 {
     bool ok = true;
@@ -167,7 +204,9 @@ static bool cast_to(tw_onnx_node *n, tw_elem elem)
         return tw_onnx_set(n, 0, x);
     if (x->type->elem == TW_STRING || elem == TW_STRING)
         return tw_onnx_error(n, "casts of strings are not supported");
-    if (tw_elem_bits(elem) == 4) /* wraps, as integers do */
+    if (elem == TW_F8E8M0FNU)
+        return tw_onnx_set(n, 0, cast_to_power(n, &ok)) && ok;
+    if (tw_elem_is_int(elem) && tw_elem_bits(elem) < 8) /* wraps, as integers do */
         x = tw_gb_cast(n->g, x, TW_I32);
     bool saturate = tw_onnx_int(n, "saturate", 1, &ok);
     tw_type type = tw_type_tensor(n->ctx, elem, x->type->rank, x->type->dims, NULL);
@@ -222,8 +261,7 @@ bool tw_onnx_op_bit_cast(tw_onnx_node *n)
                              tw_elem_name(elem));
     if (elem == type->elem)
         return tw_onnx_set(n, 0, n->in[0]);
-    type = tw_type_tensor(n->ctx, elem, type->rank, type->dims, NULL);
-    return tw_onnx_set(n, 0, TW_GB_EMIT(n->g, BITCAST, n->in, 1, type, {0}));
+    return tw_onnx_set(n, 0, bitcast(n->g, n->in[0], elem));
 }
 
 /* ---- Two operands ---- */

@@ -89,9 +89,9 @@ static bool elem_attr(tw_onnx_node *n, const char *name, tw_elem absent, tw_elem
     return ok;
 }
 
-static bool is_float8(tw_elem elem)
+static bool is_small_float(tw_elem elem)
 {
-    return elem == TW_F8E4M3FN || elem == TW_F8E5M2;
+    return tw_elem_is_float(elem) && tw_elem_bits(elem) <= 8;
 }
 
 bool tw_onnx_op_quantize_linear(tw_onnx_node *n)
@@ -106,11 +106,11 @@ bool tw_onnx_op_quantize_linear(tw_onnx_node *n)
         return false;
     if (zero)
         elem = zero->type->elem;
-    if (!is_float8(elem) && (!tw_elem_is_int(elem) || tw_elem_bits(elem) > 16))
+    if (!is_small_float(elem) && (!tw_elem_is_int(elem) || tw_elem_bits(elem) > 16))
         return tw_onnx_error(n, "the result type %s", tw_elem_name(elem));
     tw_value *scale = spread(n, tw_gb_cast(g, n->in[1], work), x->type);
     tw_value *y = tw_gb_binary(g, TW_GRAPH_DIV, tw_gb_cast(g, x, work), scale);
-    if (is_float8(elem))
+    if (is_small_float(elem))
         return y && tw_onnx_set(
                         n, 0,
                         TW_GB_EMIT(g, CAST, &y, 1,

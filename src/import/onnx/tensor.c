@@ -43,15 +43,15 @@ static const struct {
     [15] = {"complex128", -1, 0},
     [16] = {"bfloat16", TW_BF16, INT32_DATA},
     [17] = {"float8e4m3fn", TW_F8E4M3FN, INT32_DATA},
-    [18] = {"float8e4m3fnuz", -1, 0},
+    [18] = {"float8e4m3fnuz", TW_F8E4M3FNUZ, INT32_DATA},
     [19] = {"float8e5m2", TW_F8E5M2, INT32_DATA},
-    [20] = {"float8e5m2fnuz", -1, 0},
+    [20] = {"float8e5m2fnuz", TW_F8E5M2FNUZ, INT32_DATA},
     [21] = {"uint4", TW_U4, INT32_DATA},
     [22] = {"int4", TW_I4, INT32_DATA},
-    [23] = {"float4e2m1", -1, 0},
-    [24] = {"float8e8m0", -1, 0},
-    [25] = {"uint2", -1, 0},
-    [26] = {"int2", -1, 0},
+    [23] = {"float4e2m1", TW_F4E2M1FN, INT32_DATA},
+    [24] = {"float8e8m0", TW_F8E8M0FNU, INT32_DATA},
+    [25] = {"uint2", TW_U2, INT32_DATA},
+    [26] = {"int2", TW_I2, INT32_DATA},
 };
 
 enum { N_DATA_TYPES = sizeof data_types / sizeof *data_types };
@@ -93,7 +93,7 @@ static void *size_error(tw_onnx *im, const char *name, tw_type type, size_t has,
 static size_t store_number(tw_elem elem, unsigned char *out, uint64_t value)
 {
     unsigned bits = tw_elem_bits(elem);
-    size_t n = bits < 8 ? 1 : bits / 8; /* 4 bits: one number holds two elements */
+    size_t n = bits < 8 ? 1 : bits / 8; /* one number holds a byte of them */
     if (elem == TW_BOOL)
         value = value != 0;
     memcpy(out, &value, n);
