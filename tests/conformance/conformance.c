@@ -26,7 +26,7 @@ static const struct argp_option options[] = {
     {"list", 'l', "FILE", 0, "The list of cases that do not pass", 0},
     {"level", 'O', "LEVEL", 0, "Run at this level (default: 0 and 3)", 0},
     {"jobs", 'j', "N", 0, "Processes at once (default: the CPUs it may use)", 0},
-    {"seconds", 's', "N", 0, "Time for one case (default 60)", 0},
+    {"seconds", 's', "N", 0, "Time for one case (default 300)", 0},
     {"memory", 'm', "MB", 0, "Memory for one process (default 4096)", 0},
     {"update", 'u', 0, 0, "Rewrite the list, as far as cases are run", 0},
     {"verbose", 'v', 0, 0, "Print a line for each case", 0},
@@ -144,7 +144,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         options, parse, "[WORD...]", "Runs ONNX's backend tests whose names contain a word.", 0,
         0,       0};
-    args a = {.jobs = tw_default_threads(), .seconds = 60, .megabytes = 4096};
+    args a = {.jobs = tw_default_threads(), .seconds = 300, .megabytes = 4096};
     conf_cases cases;
     conf_list list = {0};
     argp_err_exit_status = 2;
