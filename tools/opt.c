@@ -118,8 +118,8 @@ static const char *pipeline_of(tw_context *ctx, const tw_opt_args *args)
 {
     if (!args->schedule)
         return args->passes;
-    return tw_arena_printf(tw_context_arena(ctx), "apply-schedule{file=\"%s\"}%s%s",
-                           args->schedule, args->passes[0] ? "," : "", args->passes);
+    return tw_arena_printf(tw_context_arena(ctx), "apply-schedule{file=\"%s\"}%s%s", args->schedule,
+                           args->passes[0] ? "," : "", args->passes);
 }
 
 /* Reads, runs and writes; false with diagnostics. */

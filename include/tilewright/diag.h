@@ -15,9 +15,9 @@ typedef struct tw_context tw_context;
 /* Where a piece of IR comes from: a line of a text file (`line` > 0), a node of a model (`node`),
  * or both. Immutable and owned by its context; NULL is an unknown place. */
 typedef struct tw_location {
-    const char *file; /* path as the user gave it, or NULL */
+    const char *file;      /* path as the user gave it, or NULL */
     unsigned line, column; /* from 1; 0 when unknown */
-    const char *node; /* a model's node, for instance "Conv 'layer1/conv'", or NULL */
+    const char *node;      /* a model's node, for instance "Conv 'layer1/conv'", or NULL */
 } tw_location;
 typedef const tw_location *tw_loc;
 

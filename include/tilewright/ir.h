@@ -57,7 +57,8 @@ const char *tw_intern(tw_context *ctx, const char *text, size_t len);
 tw_loc tw_loc_file(tw_context *ctx, const char *file, unsigned line, unsigned column);
 tw_loc tw_loc_node(tw_context *ctx, const char *file, const char *node);
 
-/* ---- Expressions: symbolic sizes and affine index arithmetic ---------------------------------- */
+/* ---- Expressions: symbolic sizes and affine index arithmetic ----------------------------------
+ */
 
 /* Integer expressions over constants, dimensions (d0, d1 …: operands of the operation that holds
  * the expression) and named symbols (a tensor's symbolic sizes). Built in canonical form: constants
@@ -130,7 +131,8 @@ tw_expr tw_expr_simplify(tw_context *ctx, tw_expr e, const tw_range *dims, size_
  * (symbols, divisions by non-dividing constants …). `coefficients` has n entries. */
 bool tw_expr_linear(tw_expr e, int64_t *coefficients, size_t n, int64_t *constant);
 
-/* ---- Types ------------------------------------------------------------------------------------ */
+/* ---- Types ------------------------------------------------------------------------------------
+ */
 
 const char *tw_elem_name(tw_elem e); /* "f32", "i64", "bool" … */
 bool tw_elem_parse(const char *text, size_t len, tw_elem *out);
@@ -183,7 +185,8 @@ bool tw_type_static_count(tw_type type, int64_t *count);
 /* Constant dimension i; the caller knows that it is one. */
 int64_t tw_type_dim(tw_type type, unsigned i);
 
-/* ---- Attributes --------------------------------------------------------------------------------- */
+/* ---- Attributes ---------------------------------------------------------------------------------
+ */
 
 typedef enum tw_attr_kind {
     TW_ATTR_UNIT,   /* present, no value */
@@ -193,11 +196,11 @@ typedef enum tw_attr_kind {
     TW_ATTR_STRING, /* "text" with escapes; any bytes */
     TW_ATTR_SYMBOL, /* @name, @"any name" */
     TW_ATTR_TYPE,
-    TW_ATTR_ARRAY,  /* [a, b] */
-    TW_ATTR_DICT,   /* {a = 1, b = 2}: sorted by name */
-    TW_ATTR_DENSE,  /* constant tensor: dense<…> : tensor<…> */
-    TW_ATTR_MAP,    /* (d0, d1) -> (d0 + 1, d1): expressions over n dimensions */
-    TW_ATTR_ANY,    /* in tw_attr_spec only: any kind */
+    TW_ATTR_ARRAY, /* [a, b] */
+    TW_ATTR_DICT,  /* {a = 1, b = 2}: sorted by name */
+    TW_ATTR_DENSE, /* constant tensor: dense<…> : tensor<…> */
+    TW_ATTR_MAP,   /* (d0, d1) -> (d0 + 1, d1): expressions over n dimensions */
+    TW_ATTR_ANY,   /* in tw_attr_spec only: any kind */
 } tw_attr_kind;
 
 typedef struct tw_named_attr {
@@ -211,15 +214,32 @@ struct tw_attr_s {
     union {
         int64_t integer; /* BOOL, INT */
         double real;     /* FLOAT */
-        struct { const char *text; size_t len; } string; /* STRING, SYMBOL */
-        tw_type type;    /* TYPE */
-        struct { const tw_attr *items; size_t n; } array;
-        struct { const tw_named_attr *items; size_t n; } dict;
+        struct {
+            const char *text;
+            size_t len;
+        } string;     /* STRING, SYMBOL */
+        tw_type type; /* TYPE */
+        struct {
+            const tw_attr *items;
+            size_t n;
+        } array;
+        struct {
+            const tw_named_attr *items;
+            size_t n;
+        } dict;
         /* DENSE: row-major little-endian bytes, 4-bit elements packed low first. Never copied: the
          * creator keeps `data` alive as long as the context. Unique by (type, data pointer).
          * Strings: an array of char pointers. */
-        struct { tw_type type; const void *data; size_t size; } dense;
-        struct { unsigned n_dims; const tw_expr *exprs; size_t n; } map;
+        struct {
+            tw_type type;
+            const void *data;
+            size_t size;
+        } dense;
+        struct {
+            unsigned n_dims;
+            const tw_expr *exprs;
+            size_t n;
+        } map;
     } u;
 };
 
@@ -237,7 +257,8 @@ tw_attr tw_attr_dict(tw_context *ctx, const tw_named_attr *items, size_t n);
 tw_attr tw_attr_dense(tw_context *ctx, tw_type tensor_type, const void *data, size_t size);
 tw_attr tw_attr_map(tw_context *ctx, unsigned n_dims, const tw_expr *exprs, size_t n);
 
-/* ---- Operations ----------------------------------------------------------------------------------- */
+/* ---- Operations
+ * ----------------------------------------------------------------------------------- */
 
 typedef enum tw_trait {
     TW_TRAIT_NONE = 0,
@@ -275,16 +296,16 @@ typedef struct tw_parser tw_parser;
 struct tw_op_def {
     const char *name; /* "graph.matmul" */
     const char *summary;
-    int n_operands;   /* exact number, or -1 - minimum for "at least" */
-    int n_results;    /* likewise */
-    int n_regions;    /* likewise */
+    int n_operands; /* exact number, or -1 - minimum for "at least" */
+    int n_results;  /* likewise */
+    int n_regions;  /* likewise */
     uint32_t traits;
     tw_fusion_class fusion;
-    const tw_attr_spec *attrs;       /* NULL: any attributes */
+    const tw_attr_spec *attrs;                        /* NULL: any attributes */
     bool (*verify)(tw_context *ctx, const tw_op *op); /* beyond the table; NULL: nothing more */
-    /* Custom syntax after the operation's name; NULL: the generic form. `print` is called for IR that
-     * agrees with the table above; it returns false, before it prints a region, for what its syntax
-     * cannot say, and then the generic form is used. */
+    /* Custom syntax after the operation's name; NULL: the generic form. `print` is called for IR
+     * that agrees with the table above; it returns false, before it prints a region, for what its
+     * syntax cannot say, and then the generic form is used. */
     bool (*print)(tw_printer *p, const tw_op *op);
     bool (*parse)(tw_parser *p, const tw_op_def *def, tw_op **out);
     int kind; /* the dialect's own enum value, for switch */
@@ -392,7 +413,8 @@ tw_op *tw_op_clone(tw_cloner *c, const tw_op *op);
  * Stops and returns false when visit does. */
 bool tw_walk(tw_op *root, bool (*visit)(tw_op *op, void *data), void *data);
 
-/* ---- Builder -------------------------------------------------------------------------------------- */
+/* ---- Builder
+ * -------------------------------------------------------------------------------------- */
 
 /* Where and with which location operations are made. */
 typedef struct tw_builder {
@@ -405,13 +427,14 @@ typedef struct tw_builder {
 tw_builder tw_builder_at_end(tw_context *ctx, tw_region *region, tw_loc loc);
 tw_builder tw_builder_before(tw_context *ctx, tw_op *op); /* with op's location */
 
-/* Creates and inserts. Attributes follow as (const char *name, tw_attr value) pairs, closed by NULL;
- * a NULL value leaves the attribute out. The operation has no regions unless its def has a fixed
- * number, which it then gets, empty. */
+/* Creates and inserts. Attributes follow as (const char *name, tw_attr value) pairs, closed by
+ * NULL; a NULL value leaves the attribute out. The operation has no regions unless its def has a
+ * fixed number, which it then gets, empty. */
 tw_op *tw_build(tw_builder *b, const tw_op_def *def, tw_value *const *operands, unsigned n_operands,
                 const tw_type *result_types, unsigned n_results, ...);
 
-/* ---- Dialects ---------------------------------------------------------------------------------------- */
+/* ---- Dialects
+ * ---------------------------------------------------------------------------------------- */
 
 typedef struct tw_type_def {
     const char *name; /* "dialect.name"; NULL ends the list */
@@ -419,9 +442,9 @@ typedef struct tw_type_def {
 } tw_type_def;
 
 struct tw_dialect {
-    const char *name;       /* prefix of its operations */
+    const char *name; /* prefix of its operations */
     const char *summary;
-    const tw_op_def *ops;   /* n_ops entries; ops[i].kind == i */
+    const tw_op_def *ops; /* n_ops entries; ops[i].kind == i */
     size_t n_ops;
     const tw_type_def *types; /* NULL: none */
 };
@@ -439,7 +462,8 @@ const tw_dialect *tw_dialect_at(const tw_context *ctx, size_t i);
 void tw_iface_set(tw_context *ctx, const tw_op_def *def, const void *iface, const void *impl);
 const void *tw_iface_get(const tw_context *ctx, const tw_op_def *def, const void *iface);
 
-/* ---- Text -------------------------------------------------------------------------------------------- */
+/* ---- Text
+ * -------------------------------------------------------------------------------------------- */
 
 /* The IR as text, zero-terminated, in the context's memory. Names are made unique; locations are
  * printed when asked for; dense data above `elide` bytes prints as dense<elided> when elide > 0. */
@@ -462,7 +486,7 @@ tw_attr tw_parse_attr(tw_context *ctx, const char *text);
 /* For custom syntax. Printing: */
 enum { TW_MAX_EXPR_DIMS = 64 }; /* different values in an operation's index expressions */
 void tw_p_text(tw_printer *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void tw_p_value(tw_printer *p, const tw_value *value); /* %name */
+void tw_p_value(tw_printer *p, const tw_value *value);                          /* %name */
 void tw_p_operands(tw_printer *p, const tw_op *op, unsigned first, unsigned n); /* %a, %b */
 void tw_p_type(tw_printer *p, tw_type type);
 void tw_p_attr(tw_printer *p, tw_attr attr);
@@ -546,7 +570,8 @@ bool tw_q_double_region(tw_parser *p, const char *word, tw_region *inner, tw_reg
 /* The number of names to the left of `=`; the operation must have as many results. */
 unsigned tw_q_result_count(tw_parser *p);
 
-/* ---- Verifier ------------------------------------------------------------------------------------------ */
+/* ---- Verifier
+ * ------------------------------------------------------------------------------------------ */
 
 /* Whether the operation agrees with its table: numbers of operands, results and regions, required
  * attributes and the kinds of all. Attributes whose names hold a dot are free to all. */
@@ -556,7 +581,8 @@ bool tw_op_fits_table(const tw_op *op);
  * symbols, types, and each operation's own verify. All errors are reported, up to the limit. */
 bool tw_verify(tw_context *ctx, tw_op *op);
 
-/* ---- Passes -------------------------------------------------------------------------------------------- */
+/* ---- Passes
+ * -------------------------------------------------------------------------------------------- */
 
 typedef struct tw_pass tw_pass;
 /* What a pass gets: its options as parsed from `name{key=value flag}`. */
@@ -571,11 +597,11 @@ typedef struct tw_pass_run {
 } tw_pass_run;
 
 struct tw_pass {
-    const char *name;    /* "fold-constants" */
+    const char *name; /* "fold-constants" */
     const char *summary;
-    const char *anchor;  /* name of the operation it runs on ("core.module"): run on each that is
-                            not inside another; NULL: on whatever the pipeline runs on */
-    bool optional;       /* results are the same without it: may be disabled */
+    const char *anchor; /* name of the operation it runs on ("core.module"): run on each that is
+                           not inside another; NULL: on whatever the pipeline runs on */
+    bool optional;      /* results are the same without it: may be disabled */
     bool (*run)(tw_pass_run *run);
     /* Names of INT, STRING and UNIT (flag) options; NULL: takes none. */
     const tw_attr_spec *options;
@@ -591,9 +617,9 @@ int64_t tw_pass_int(const tw_pass_run *run, const char *name, int64_t absent); /
 const char *tw_pass_string(const tw_pass_run *run, const char *name, const char *absent);
 
 typedef struct tw_pipeline_options {
-    bool verify_each;         /* after every pass; the default of the tools */
-    bool timing;              /* collects seconds per pass, see tw_pipeline_report */
-    const char *dump_before;  /* pass name, "all" or NULL */
+    bool verify_each;        /* after every pass; the default of the tools */
+    bool timing;             /* collects seconds per pass, see tw_pipeline_report */
+    const char *dump_before; /* pass name, "all" or NULL */
     const char *dump_after;
     const char *const *disable; /* pass names, NULL-terminated, or NULL; unknown or mandatory ones
                                    are errors */
@@ -611,7 +637,8 @@ bool tw_run_pipeline(tw_context *ctx, tw_op *root, const char *pipeline,
 /* Table of seconds and changes per pass since the context was made. */
 const char *tw_pipeline_report(tw_context *ctx);
 
-/* ---- Rewriting ------------------------------------------------------------------------------------------ */
+/* ---- Rewriting
+ * ------------------------------------------------------------------------------------------ */
 
 typedef struct tw_rewriter tw_rewriter;
 
@@ -648,7 +675,8 @@ typedef enum tw_legality { TW_LEGAL, TW_ILLEGAL, TW_LEGAL_UNKNOWN } tw_legality;
 bool tw_convert(tw_context *ctx, tw_op *root, tw_legality (*legality)(const tw_op *op, void *data),
                 void *data, const tw_pattern *patterns, size_t n);
 
-/* ---- Plugins -------------------------------------------------------------------------------------------- */
+/* ---- Plugins
+ * -------------------------------------------------------------------------------------------- */
 
 enum { TW_PLUGIN_API = 1 };
 /* A plugin is a shared object that exports this; it registers dialects, interfaces and passes. */

@@ -10,19 +10,19 @@
 
 #include "base/arena.h"
 
-#define TW_VEC(type)     \
-    struct {             \
-        type *data;      \
-        size_t len, cap; \
+#define TW_VEC(type)                                                                               \
+    struct {                                                                                       \
+        type *data;                                                                                \
+        size_t len, cap;                                                                           \
     }
 
 /* A macro because C has no generic functions: appends `value`. */
-#define tw_vec_push(arena, vec, value)                                                         \
-    do {                                                                                       \
-        if ((vec)->len == (vec)->cap)                                                          \
-            (vec)->data =                                                                      \
-                tw_vec_grow((arena), (vec)->data, (vec)->len, &(vec)->cap, sizeof *(vec)->data); \
-        (vec)->data[(vec)->len++] = (value);                                                   \
+#define tw_vec_push(arena, vec, value)                                                             \
+    do {                                                                                           \
+        if ((vec)->len == (vec)->cap)                                                              \
+            (vec)->data =                                                                          \
+                tw_vec_grow((arena), (vec)->data, (vec)->len, &(vec)->cap, sizeof *(vec)->data);   \
+        (vec)->data[(vec)->len++] = (value);                                                       \
     } while (0)
 
 /* The work of tw_vec_push: a larger array with the `len` old elements; sets *cap. */

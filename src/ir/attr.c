@@ -155,7 +155,8 @@ tw_attr tw_attr_string_n(tw_context *ctx, const char *text, size_t len)
 
 tw_attr tw_attr_symbol(tw_context *ctx, const char *name)
 {
-    return intern(ctx, (struct tw_attr_s){.kind = TW_ATTR_SYMBOL, .u.string = {name, strlen(name)}});
+    return intern(ctx,
+                  (struct tw_attr_s){.kind = TW_ATTR_SYMBOL, .u.string = {name, strlen(name)}});
 }
 
 tw_attr tw_attr_type(tw_context *ctx, tw_type type)
@@ -185,8 +186,8 @@ tw_attr tw_attr_dict(tw_context *ctx, const tw_named_attr *items, size_t n)
 {
     tw_named_attr *sorted = TW_NEW_ARRAY(ctx->arena, tw_named_attr, n);
     for (size_t i = 0; i < n; i++)
-        sorted[i] = (tw_named_attr){tw_intern(ctx, items[i].name, strlen(items[i].name)),
-                                    items[i].value};
+        sorted[i] =
+            (tw_named_attr){tw_intern(ctx, items[i].name, strlen(items[i].name)), items[i].value};
     if (n)
         qsort(sorted, n, sizeof *sorted, by_name);
     return intern(ctx, (struct tw_attr_s){.kind = TW_ATTR_DICT, .u.dict = {sorted, n}});
@@ -194,8 +195,8 @@ tw_attr tw_attr_dict(tw_context *ctx, const tw_named_attr *items, size_t n)
 
 tw_attr tw_attr_dense(tw_context *ctx, tw_type tensor_type, const void *data, size_t size)
 {
-    return intern(ctx, (struct tw_attr_s){.kind = TW_ATTR_DENSE,
-                                          .u.dense = {tensor_type, data, size}});
+    return intern(ctx,
+                  (struct tw_attr_s){.kind = TW_ATTR_DENSE, .u.dense = {tensor_type, data, size}});
 }
 
 tw_attr tw_attr_map(tw_context *ctx, unsigned n_dims, const tw_expr *exprs, size_t n)

@@ -49,7 +49,7 @@ struct tw_context {
     tw_diagnostic *diagnostics, *last_diagnostic;
     size_t kept_diagnostics, errors;
     tw_diagnostic out_of_memory; /* in place, as there is no memory for it then */
-    tw_map sources; /* file name -> its text, for the source lines of diagnostics */
+    tw_map sources;              /* file name -> its text, for the source lines of diagnostics */
 };
 
 /* Keeps a copy of a text file's contents, unless it is huge; locations in `file` then come with

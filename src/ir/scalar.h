@@ -1,9 +1,10 @@
 /* scalar.h: values of every element type, with the exact meaning of conversions between them.
  *
- * Floating point rounds to nearest, ties to even. What is too large becomes infinity (NaN where there
- * is none), or with `saturate`, for formats of 8 bits alone, the largest finite value; an infinity
- * saturates too. f4e2m1fn, which has no NaN, always saturates, and NaN becomes 0. Integers wrap. Floating point to integer truncates towards zero and
- * saturates at the ends of the type; NaN gives 0. Anything to bool is x != 0 (NaN: true). */
+ * Floating point rounds to nearest, ties to even. What is too large becomes infinity (NaN where
+ * there is none), or with `saturate`, for formats of 8 bits alone, the largest finite value; an
+ * infinity saturates too. f4e2m1fn, which has no NaN, always saturates, and NaN becomes 0. Integers
+ * wrap. Floating point to integer truncates towards zero and saturates at the ends of the type; NaN
+ * gives 0. Anything to bool is x != 0 (NaN: true). */
 #ifndef TW_IR_SCALAR_H
 #define TW_IR_SCALAR_H
 

@@ -65,11 +65,10 @@ tw_type tw_type_tensor(tw_context *ctx, tw_elem elem, unsigned rank, const tw_ex
                        tw_attr layout)
 {
     assert(rank <= TW_MAX_RANK);
-    return intern(ctx, (struct tw_type_s){.kind = TW_TYPE_TENSOR,
-                                          .elem = elem,
-                                          .rank = rank,
-                                          .dims = dims,
-                                          .layout = layout});
+    return intern(
+        ctx,
+        (struct tw_type_s){
+            .kind = TW_TYPE_TENSOR, .elem = elem, .rank = rank, .dims = dims, .layout = layout});
 }
 
 tw_type tw_type_tensor_static(tw_context *ctx, tw_elem elem, unsigned rank, const int64_t *dims)
@@ -95,8 +94,8 @@ tw_type tw_type_buffer(tw_context *ctx, tw_elem elem, unsigned rank, const tw_ex
 tw_type tw_type_vector(tw_context *ctx, tw_elem elem, int64_t lanes)
 {
     tw_expr dim = tw_expr_const(ctx, lanes);
-    return intern(ctx, (struct tw_type_s){
-                           .kind = TW_TYPE_VECTOR, .elem = elem, .rank = 1, .dims = &dim});
+    return intern(
+        ctx, (struct tw_type_s){.kind = TW_TYPE_VECTOR, .elem = elem, .rank = 1, .dims = &dim});
 }
 
 tw_type tw_type_func(tw_context *ctx, const tw_type *inputs, unsigned n_inputs,

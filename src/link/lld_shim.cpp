@@ -14,9 +14,8 @@ tw_lld_result tw_lld_main(const char *const *args, size_t n_args, char *message,
 {
     std::string text;
     llvm::raw_string_ostream stream(text);
-    lld::Result result =
-        lld::lldMain(llvm::ArrayRef<const char *>(args, n_args), llvm::nulls(), stream,
-                     {{lld::Gnu, &lld::elf::link}});
+    lld::Result result = lld::lldMain(llvm::ArrayRef<const char *>(args, n_args), llvm::nulls(),
+                                      stream, {{lld::Gnu, &lld::elf::link}});
     size_t len = text.size() < size ? text.size() : size - 1;
     memcpy(message, text.data(), len);
     message[len] = '\0';

@@ -7,7 +7,8 @@
  *   simplify-loops     ranges are used: masks, branches and loops that are decided disappear
  *   place-allocs       buffers move into the parallel loop that owns them
  *
- * Each runs on loop.kernel and keeps the meaning: the interpreter runs the kernel before and after. */
+ * Each runs on loop.kernel and keeps the meaning: the interpreter runs the kernel before and after.
+ */
 #ifndef TW_LOWER_FLAT_H
 #define TW_LOWER_FLAT_H
 

@@ -25,8 +25,8 @@ static double item(const tw_op *op, const char *name, size_t i, double absent)
     return a->kind == TW_ATTR_FLOAT ? a->u.real : (double)a->u.integer;
 }
 
-/* The length that corners are aligned to: in * scale before it is rounded down to the result's size,
- * as ONNX's test data has it. A scale that was made from a size gives that size. */
+/* The length that corners are aligned to: in * scale before it is rounded down to the result's
+ * size, as ONNX's test data has it. A scale that was made from a size gives that size. */
 static float full_length(const axis_spec *s)
 {
     float length = s->scale * (float)s->in, out = (float)s->out;

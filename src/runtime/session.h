@@ -28,9 +28,9 @@ struct tw_session {
     tw_model *model;
 
     unsigned threads;
-    tw_pool *pool; /* NULL: the embedder's, or one thread */
+    tw_pool *pool;  /* NULL: the embedder's, or one thread */
     bool unaligned; /* data at any address is taken */
-    bool shared;   /* the session holds a share of the shared pool */
+    bool shared;    /* the session holds a share of the shared pool */
     void (*parallel_for)(void *data, int64_t count,
                          void (*body)(void *ctx, int64_t begin, int64_t end), void *ctx);
     void *parallel_data;

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 
 static const size_t MEMORY_LIMIT = (size_t)256 << 20;
-static const char PASSES[] = "canonicalize,simplify-inference,eliminate-common-subexpr,dce,fuse-ops";
+static const char PASSES[] =
+    "canonicalize,simplify-inference,eliminate-common-subexpr,dce,fuse-ops";
 
 static void die(tw_context *ctx, const char *what)
 {

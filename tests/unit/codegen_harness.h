@@ -51,8 +51,8 @@ static tw_op *parse_module(tw_context *ctx, const char *text)
 }
 
 /* Text, assembly or objects of the module for a CPU. */
-static tw_codegen_result generate(tw_context *ctx, tw_op *module, const char *cpu, tw_code_form form,
-                                  unsigned level)
+static tw_codegen_result generate(tw_context *ctx, tw_op *module, const char *cpu,
+                                  tw_code_form form, unsigned level)
 {
     tw_target target;
     tw_codegen_result result = {0};

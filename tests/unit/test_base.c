@@ -92,10 +92,8 @@ static void floor_division_rounds_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arena_zeroes_and_aligns),
-        cmocka_unit_test(arena_limit_jumps),
-        cmocka_unit_test(map_keeps_order_and_finds_all),
-        cmocka_unit_test(vec_grows),
+        cmocka_unit_test(arena_zeroes_and_aligns),       cmocka_unit_test(arena_limit_jumps),
+        cmocka_unit_test(map_keeps_order_and_finds_all), cmocka_unit_test(vec_grows),
         cmocka_unit_test(floor_division_rounds_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

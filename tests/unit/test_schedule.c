@@ -629,8 +629,8 @@ static void random_sequence(const char *source, unsigned long long number)
     tw_context_destroy(ctx);
 }
 
-static const char *const sources[] = {matmul, panels,  chain,  convolution,
-                                      rows,   scan,    windows, results};
+static const char *const sources[] = {matmul, panels, chain,   convolution,
+                                      rows,   scan,   windows, results};
 enum { SOURCES = sizeof sources / sizeof *sources };
 
 static void random_sequences_keep_the_meaning(void **state)
