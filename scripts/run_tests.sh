@@ -17,8 +17,10 @@ run() {
     local preset=$1 tree=build/$1 start=$SECONDS
     shift
     mkdir -p "$tree"
-    # A user's newer compiler may warn of more than ours.
-    if ! cmake --preset "$preset" -D TW_WERROR="${CI:+ON}" >"$tree/configure.log" 2>&1; then
+    # A user's newer compiler may warn of more than ours, and clang (fuzz) warns of other things.
+    local werror=${CI:+ON}
+    [ "$preset" != fuzz ] || werror=OFF
+    if ! cmake --preset "$preset" -D TW_WERROR="$werror" >"$tree/configure.log" 2>&1; then
         cat "$tree/configure.log"
         exit 1
     fi
