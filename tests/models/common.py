@@ -2,6 +2,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -37,15 +38,28 @@ class Report:
         return 1 if self.failed else 0
 
 
+# A process begins with the peak memory of the one that started it, so a small one starts the command.
+LAUNCHER = """
+import os, sys
+child = os.posix_spawnp(sys.argv[2], sys.argv[2:], os.environ)
+_, status, usage = os.wait4(child, 0)
+with open(sys.argv[1], "w") as file:
+    file.write(f"{os.waitstatus_to_exitcode(status)} {usage.ru_maxrss}")
+"""
+
+
 def measure(command):
     """Exit code, seconds, peak megabytes, and all it said, of a command."""
-    start = time.monotonic()
-    with subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        said = process.stdout.read().decode(errors="replace")
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    return process.returncode, time.monotonic() - start, usage.ru_maxrss / 1024, said
+    with tempfile.TemporaryDirectory() as folder:
+        result = os.path.join(folder, "result")
+        start = time.monotonic()
+        said = subprocess.run([sys.executable, "-S", "-c", LAUNCHER, result, *map(str, command)],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT).stdout.decode(errors="replace")
+        seconds = time.monotonic() - start
+        with open(result) as file:
+            code, kilobytes = map(int, file.read().split())
+    return code, seconds, kilobytes / 1024, said
 
 
 class Tilewright:
