@@ -51,8 +51,9 @@ extern const struct argp tw_input_argp;
 void tw_report(tw_context *ctx);
 /* Prints "tilewright: error: ..." for a failed call of the runtime. Returns TW_EXIT_FAILED. */
 int tw_report_runtime(const char *what);
-/* Timing of the passes to stderr, when --timing was given. */
-void tw_report_timing(const tw_compile_args *args);
+/* The end of a verb: tells the diagnostics, and the timing of the passes when --timing was given,
+ * on stderr; destroys the context. Gives the exit code. */
+int tw_finish(tw_compile_args *args, bool fine);
 
 /* Sets defaults, loads plugins. False after diagnostics. */
 bool tw_prepare(tw_compile_args *args);

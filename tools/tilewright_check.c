@@ -175,8 +175,5 @@ int tw_verb_check(int argc, char **argv)
     v.compile.ctx = tw_context_create(0);
     argp_parse(&argp, argc, argv, 0, NULL, &v);
     bool fine = check(&v);
-    tw_report(v.compile.ctx);
-    tw_report_timing(&v.compile);
-    tw_context_destroy(v.compile.ctx);
-    return fine ? TW_EXIT_OK : TW_EXIT_FAILED;
+    return tw_finish(&v.compile, fine);
 }

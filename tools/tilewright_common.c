@@ -22,10 +22,13 @@ int tw_report_runtime(const char *what)
     return TW_EXIT_FAILED;
 }
 
-void tw_report_timing(const tw_compile_args *args)
+int tw_finish(tw_compile_args *args, bool fine)
 {
+    tw_report(args->ctx);
     if (args->options.passes.timing)
         fputs(tw_pipeline_report(args->ctx), stderr);
+    tw_context_destroy(args->ctx);
+    return fine ? TW_EXIT_OK : TW_EXIT_FAILED;
 }
 
 static void dump_to_stderr(void *data, const char *title, const char *text)

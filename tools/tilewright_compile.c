@@ -73,8 +73,5 @@ int tw_verb_compile(int argc, char **argv)
     argp_parse(&argp, argc, argv, 0, NULL, &v);
     bool fine = tw_prepare(&v.compile) &&
                 tw_compile_file(v.compile.ctx, v.model, &v.compile.options, v.output);
-    tw_report(v.compile.ctx);
-    tw_report_timing(&v.compile);
-    tw_context_destroy(v.compile.ctx);
-    return fine ? TW_EXIT_OK : TW_EXIT_FAILED;
+    return tw_finish(&v.compile, fine);
 }
