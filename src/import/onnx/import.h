@@ -231,6 +231,20 @@ tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights);
 /* Adds a vector of one number for each channel (axis 1); `bias` may be NULL. */
 tw_value *tw_onnx_add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias);
 
+/* Quantisation; all in f32 and, inside products, i32. */
+
+/* round(x) + zero point, clamped, as the integer type; x is floating-point, zero NULL or of any
+ * type. */
+tw_value *tw_onnx_to_integer(tw_gb *g, tw_value *x, tw_value *zero, tw_elem elem);
+/* x as u8, with the scale and zero point by which its range, widened to hold 0, becomes 0..255. */
+tw_value *tw_onnx_dynamic_quantize(tw_gb *g, tw_value *x, tw_value **scale, tw_value **zero);
+/* x as i32, less the zero point: NULL, a number, or one for each index of the axis. */
+tw_value *tw_onnx_less_zero_point(tw_gb *g, tw_value *x, tw_value *zero, unsigned axis);
+/* a * b as computed by integers: b's have a scale and a zero point (NULL: 0), one number or one for
+ * each column; a is quantised by its own range. */
+tw_value *tw_onnx_dynamic_matmul(tw_gb *g, tw_value *a, tw_value *b, tw_value *scale,
+                                 tw_value *zero);
+
 /* Whether input i has one of the element types (bits 1 << tw_elem); an error when not. */
 bool tw_onnx_check_elem(tw_onnx_node *n, unsigned i, uint32_t allowed);
 enum {

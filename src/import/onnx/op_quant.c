@@ -65,8 +65,7 @@ static void bounds_of(tw_elem elem, double *low, double *high)
     *high = *low + span - 1;
 }
 
-/* round(x) + zero point, clamped, as the type; x is floating-point, zero NULL or of any type. */
-static tw_value *to_integer(tw_gb *g, tw_value *x, tw_value *zero, tw_elem elem)
+tw_value *tw_onnx_to_integer(tw_gb *g, tw_value *x, tw_value *zero, tw_elem elem)
 {
     double low, high;
     bounds_of(elem, &low, &high);
@@ -119,7 +118,7 @@ bool tw_onnx_op_quantize_linear(tw_onnx_node *n)
     zero = zero ? spread(n, zero, x->type) : NULL;
     if (tw_onnx_in(n, 2) && !zero)
         return false;
-    return tw_onnx_set(n, 0, to_integer(g, tw_gb_cast(g, y, TW_F32), zero, elem));
+    return tw_onnx_set(n, 0, tw_onnx_to_integer(g, tw_gb_cast(g, y, TW_F32), zero, elem));
 }
 
 bool tw_onnx_op_dequantize_linear(tw_onnx_node *n)
@@ -139,14 +138,9 @@ bool tw_onnx_op_dequantize_linear(tw_onnx_node *n)
     return tw_onnx_set(n, 0, tw_gb_cast(g, y, elem));
 }
 
-/* Scale and zero point such that the range of x, widened to hold 0, becomes 0..255. */
-bool tw_onnx_op_dynamic_quantize_linear(tw_onnx_node *n)
+tw_value *tw_onnx_dynamic_quantize(tw_gb *g, tw_value *x, tw_value **scale, tw_value **zero)
 {
-    tw_gb *g = n->g;
-    tw_value *x = n->in[0];
-    uint32_t all = (uint32_t)((UINT64_C(1) << x->type->rank) - 1);
-    if (!tw_onnx_check_elem(n, 0, 1 << TW_F32))
-        return false;
+    uint32_t all = x ? (uint32_t)((UINT64_C(1) << x->type->rank) - 1) : 0;
     tw_value *high = tw_gb_binary_scalar(g, TW_GRAPH_MAX,
                                          tw_gb_reduce(g, TW_GRAPH_REDUCE_MAX, x, all, false), 0);
     tw_value *low = tw_gb_binary_scalar(g, TW_GRAPH_MIN,
@@ -154,23 +148,39 @@ bool tw_onnx_op_dynamic_quantize_linear(tw_onnx_node *n)
     tw_value *range = tw_gb_binary(g, TW_GRAPH_SUB, high, low);
     tw_value *flat = tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, range, 0);
     range = tw_gb_where(g, flat, tw_gb_scalar(g, TW_F32, 1), range);
-    tw_value *scale = tw_gb_binary_scalar(g, TW_GRAPH_DIV, range, 255);
-    tw_value *zero = tw_gb_unary(g, TW_GRAPH_NEG, tw_gb_binary(g, TW_GRAPH_DIV, low, scale));
-    zero = to_integer(g, zero, NULL, TW_U8);
-    tw_value *y = to_integer(g, tw_gb_binary(g, TW_GRAPH_DIV, x, scale), zero, TW_U8);
+    *scale = tw_gb_binary_scalar(g, TW_GRAPH_DIV, range, 255);
+    *zero = tw_gb_unary(g, TW_GRAPH_NEG, tw_gb_binary(g, TW_GRAPH_DIV, low, *scale));
+    *zero = tw_onnx_to_integer(g, *zero, NULL, TW_U8);
+    return tw_onnx_to_integer(g, tw_gb_binary(g, TW_GRAPH_DIV, x, *scale), *zero, TW_U8);
+}
+
+bool tw_onnx_op_dynamic_quantize_linear(tw_onnx_node *n)
+{
+    tw_value *scale, *zero;
+    if (!tw_onnx_check_elem(n, 0, 1 << TW_F32))
+        return false;
+    tw_value *y = tw_onnx_dynamic_quantize(n->g, n->in[0], &scale, &zero);
     return tw_onnx_set(n, 0, y) && tw_onnx_set(n, 1, scale) && tw_onnx_set(n, 2, zero);
 }
 
 /* ---- Products ---- */
 
-/* Input i as i32, less the zero point in input `zero_at`: a number, or one for each index of an
- * axis of x. */
-static tw_value *less_zero_point(tw_onnx_node *n, unsigned i, unsigned zero_at, unsigned axis)
+/* Whether the values are known, and all 0. */
+static bool is_zero(tw_gb *g, const tw_value *v)
 {
-    tw_gb *g = n->g;
-    tw_value *x = tw_gb_cast(g, n->in[i], TW_I32), *zero = tw_onnx_in(n, zero_at);
+    size_t count;
+    const int64_t *known = tw_known_ints(g, v, &count);
+    for (size_t i = 0; known && i < count; i++)
+        if (known[i])
+            return false;
+    return known != NULL;
+}
+
+tw_value *tw_onnx_less_zero_point(tw_gb *g, tw_value *x, tw_value *zero, unsigned axis)
+{
     int64_t count;
-    if (!x || !zero)
+    x = tw_gb_cast(g, x, TW_I32);
+    if (!x || !zero || is_zero(g, zero))
         return x;
     zero = tw_gb_cast(g, zero, TW_I32);
     if (zero && zero->type->rank == 1 && tw_type_static_count(zero->type, &count) && count == 1)
@@ -178,6 +188,12 @@ static tw_value *less_zero_point(tw_onnx_node *n, unsigned i, unsigned zero_at, 
     if (zero && zero->type->rank == 1 && axis + 1 < x->type->rank)
         zero = tw_gb_unsqueeze(g, zero, ((1u << (x->type->rank - 1 - axis)) - 1) << 1);
     return tw_gb_binary(g, TW_GRAPH_SUB, x, zero);
+}
+
+/* Input i less the zero point in input `zero_at`. */
+static tw_value *less_zero_point(tw_onnx_node *n, unsigned i, unsigned zero_at, unsigned axis)
+{
+    return tw_onnx_less_zero_point(n->g, n->in[i], tw_onnx_in(n, zero_at), axis);
 }
 
 /* The axis of the rows of a left operand. */
@@ -198,6 +214,19 @@ bool tw_onnx_op_matmul_integer(tw_onnx_node *n)
     return tw_onnx_set(n, 0, tw_onnx_matmul(n->g, a, b));
 }
 
+tw_value *tw_onnx_dynamic_matmul(tw_gb *g, tw_value *a, tw_value *b, tw_value *scale,
+                                 tw_value *zero)
+{
+    tw_value *a_scale, *a_zero;
+    if (!a || !b)
+        return NULL;
+    a = tw_onnx_dynamic_quantize(g, a, &a_scale, &a_zero);
+    a = tw_onnx_less_zero_point(g, a, a_zero, 0);
+    tw_value *y = tw_onnx_matmul(g, a, tw_onnx_less_zero_point(g, b, zero, last_axis(b)));
+    return tw_gb_binary(g, TW_GRAPH_MUL, tw_gb_cast(g, y, TW_F32),
+                        tw_gb_binary(g, TW_GRAPH_MUL, scale, a_scale));
+}
+
 bool tw_onnx_op_conv_integer(tw_onnx_node *n)
 {
     tw_value *x = less_zero_point(n, 0, 2, last_axis(n->in[0]));
@@ -214,7 +243,7 @@ static tw_value *requantise(tw_onnx_node *n, tw_value *y, tw_value *scale_a, tw_
                                                  tw_gb_cast(g, scale_b, TW_F32)),
                                     tw_gb_cast(g, scale_y, TW_F32));
     y = tw_gb_binary(g, TW_GRAPH_MUL, tw_gb_cast(g, y, TW_F32), factor);
-    return to_integer(g, y, zero, zero->type->elem);
+    return tw_onnx_to_integer(g, y, zero, zero->type->elem);
 }
 
 /* One number as rank 0; a vector as a column of a left operand's rows. */

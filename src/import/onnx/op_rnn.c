@@ -8,8 +8,9 @@
 
 #include <string.h>
 
-enum { RNN, GRU, LSTM }; /* `param` */
+enum { RNN, GRU, LSTM, QUANTISED_LSTM }; /* `param` */
 enum { MAX_STEPS = 1000 };
+enum { SCALES = 8 }; /* input: scale and zero point of W, then of R */
 
 static const unsigned gates_of[] = {[RNN] = 1, [GRU] = 3, [LSTM] = 4};
 static const unsigned activations_of[] = {[RNN] = 1, [GRU] = 2, [LSTM] = 3};
@@ -28,7 +29,8 @@ typedef struct layer {
     unsigned directions;
     bool backward; /* of a single direction */
     bool batch_first, linear_before_reset, input_forget;
-    double clip; /* 0: none */
+    bool quantised; /* weights are [in, out] integers with scales; products are of integers */
+    double clip;    /* 0: none */
     int64_t steps, hidden;
     tw_expr batch;
     tw_value *x;       /* [steps, batch, inputs] */
@@ -38,7 +40,8 @@ typedef struct layer {
 
 /* One direction of it. */
 typedef struct pass {
-    tw_value *r;          /* [gates * hidden, hidden] */
+    tw_value *r; /* [gates * hidden, hidden]; quantised: [hidden, gates * hidden] */
+    tw_value *r_scale, *r_zero;
     tw_value *share;      /* [steps, batch, gates * hidden]: of the inputs, with their bias */
     tw_value *state_bias; /* [gates * hidden], or NULL */
     tw_value *peepholes;  /* [3 * hidden], or NULL */
@@ -200,6 +203,19 @@ static bool check_shape(layer *l, unsigned i, unsigned rank, const tw_expr *dims
                tw_gb_type_text(l->g, tw_type_tensor(l->g->ctx, v->type->elem, rank, dims, NULL)));
 }
 
+/* Scales and zero points: one number for each direction, or for each of its rows. */
+static bool check_scales(layer *l, tw_expr directions, tw_expr rows)
+{
+    for (unsigned i = SCALES; i < SCALES + 4; i++) {
+        const tw_value *v = tw_onnx_in(l->n, i);
+        if (!v)
+            return tw_onnx_error(l->n, "input %u is missing", i);
+        if (!check_shape(l, i, v->type->rank == 1 ? 1 : 2, (tw_expr[]){directions, rows}))
+            return false;
+    }
+    return true;
+}
+
 static bool check_shapes(layer *l)
 {
     tw_gb *g = l->g;
@@ -207,8 +223,10 @@ static bool check_shapes(layer *l)
     tw_expr d = tw_gb_const(g, l->directions), h = tw_gb_const(g, l->hidden);
     tw_expr inputs = l->x->type->dims[2], steps = tw_gb_const(g, rows);
     tw_expr first = l->batch_first ? l->batch : d, second = l->batch_first ? d : l->batch;
-    return check_shape(l, 1, 3, (tw_expr[]){d, steps, inputs}) &&
-           check_shape(l, 2, 3, (tw_expr[]){d, steps, h}) &&
+    tw_expr w[3] = {d, l->quantised ? inputs : steps, l->quantised ? steps : inputs};
+    tw_expr r[3] = {d, l->quantised ? h : steps, l->quantised ? steps : h};
+    return (!l->quantised || check_scales(l, d, steps)) && check_shape(l, 1, 3, w) &&
+           check_shape(l, 2, 3, r) &&
            check_shape(l, 3, 2, (tw_expr[]){d, tw_gb_const(g, 2 * rows)}) &&
            check_shape(l, 4, 1, (tw_expr[]){l->batch}) &&
            check_shape(l, 5, 3, (tw_expr[]){first, second, h}) &&
@@ -222,7 +240,8 @@ static bool read_layer(layer *l)
     tw_onnx_node *n = l->n;
     tw_type r = n->in[2]->type;
     l->x = n->in[0];
-    if (l->x->type->rank != 3 || r->rank != 3 || !tw_expr_as_const(r->dims[2], &l->hidden) ||
+    unsigned axis = l->quantised ? 1 : 2;
+    if (l->x->type->rank != 3 || r->rank != 3 || !tw_expr_as_const(r->dims[axis], &l->hidden) ||
         l->hidden <= 0 || l->hidden > INT32_MAX)
         return tw_onnx_error(n, "inputs %s and recurrent weights %s",
                              tw_gb_type_text(l->g, l->x->type), tw_gb_type_text(l->g, r));
@@ -279,6 +298,13 @@ static tw_value *clipped(layer *l, tw_value *x)
     return tw_gb_binary_scalar(l->g, TW_GRAPH_MIN, x, l->clip);
 }
 
+/* x times the transposed weights. */
+static tw_value *product(layer *l, tw_value *x, tw_value *w, tw_value *scale, tw_value *zero)
+{
+    return l->quantised ? tw_onnx_dynamic_matmul(l->g, x, w, scale, zero)
+                        : tw_gb_matmul(l->g, x, w, false, true);
+}
+
 /* x W^T + bias for all steps. GRU with linear_before_reset keeps the state's bias apart. */
 static pass make_pass(layer *l, unsigned d)
 {
@@ -289,8 +315,15 @@ static pass make_pass(layer *l, unsigned d)
     pass p = {.r = entry(g, n->in[2], d),
               .peepholes = l->kind == LSTM ? entry(g, tw_onnx_in(n, 7), d) : NULL,
               .f = &l->f[d * activations_of[l->kind]]};
-    tw_value *w = tw_gb_unsqueeze(g, entry(g, n->in[1], d), 1);
-    p.share = plus(g, tw_gb_matmul(g, l->x, w, false, true), part(g, bias, 0, rows));
+    tw_value *w = entry(g, n->in[1], d), *scale = NULL, *zero = NULL;
+    if (l->quantised) {
+        scale = entry(g, n->in[SCALES], d);
+        zero = entry(g, n->in[SCALES + 1], d);
+        p.r_scale = entry(g, n->in[SCALES + 2], d);
+        p.r_zero = entry(g, n->in[SCALES + 3], d);
+    }
+    p.share = product(l, l->x, tw_gb_unsqueeze(g, w, 1), scale, zero);
+    p.share = plus(g, p.share, part(g, bias, 0, rows));
     tw_value *state_bias = part(g, bias, 1, rows);
     if (l->kind == GRU && l->linear_before_reset)
         p.state_bias = state_bias;
@@ -305,13 +338,15 @@ static tw_value *state_share(layer *l, const pass *p, tw_value *h, int64_t first
     tw_gb *g = l->g;
     if (!p->r)
         return NULL;
+    if (l->quantised)
+        return product(l, h, p->r, p->r_scale, p->r_zero);
     tw_value *rows = tw_gb_slice_axis(g, p->r, 0, tw_gb_const(g, first * l->hidden), 1,
                                       tw_gb_const(g, count * l->hidden));
     tw_value *bias = p->state_bias
                          ? tw_gb_slice_axis(g, p->state_bias, 0, tw_gb_const(g, first * l->hidden),
                                             1, tw_gb_const(g, count * l->hidden))
                          : NULL;
-    return plus(g, tw_gb_matmul(g, h, rows, false, true), bias);
+    return plus(g, product(l, h, rows, NULL, NULL), bias);
 }
 
 static tw_value *gate(layer *l, const activation *f, tw_value *x)
@@ -439,8 +474,10 @@ bool tw_onnx_op_recurrent(tw_onnx_node *n)
     tw_value **y[2], *h[2], *c[2];
     l->n = n;
     l->g = n->g;
-    l->kind = n->op->param;
-    if (!tw_onnx_check_elem(n, 0, TW_ONNX_FLOATS) || !read_attributes(l) || !read_layer(l))
+    l->quantised = n->op->param == QUANTISED_LSTM;
+    l->kind = l->quantised ? LSTM : n->op->param;
+    if (!tw_onnx_check_elem(n, 0, l->quantised ? 1 << TW_F32 : TW_ONNX_FLOATS) ||
+        !read_attributes(l) || !read_layer(l))
         return false;
     for (unsigned d = 0; d < l->directions; d++) {
         y[d] = TW_NEW_ARRAY(n->im->arena, tw_value *, (size_t)l->steps);
