@@ -231,6 +231,24 @@ tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights);
 /* Adds a vector of one number for each channel (axis 1); `bias` may be NULL. */
 tw_value *tw_onnx_add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias);
 
+/* An activation function that an attribute names; upper and lower case are the same. */
+typedef struct tw_onnx_activation {
+    char name[24];
+    double alpha, beta;
+} tw_onnx_activation;
+/* Gives the function, by its name, the parameters that it has when the model gives none. */
+void tw_onnx_activation_defaults(tw_onnx_activation *f);
+tw_value *tw_onnx_activate(tw_gb *g, const tw_onnx_activation *f, tw_value *x);
+
+/* Normalisation (kind: LAYER_NORM or RMS_NORM) over the axes from `axis` on; scale and bias
+ * broadcast, and may be NULL. */
+tw_value *tw_onnx_last_axes_norm(tw_onnx_node *n, tw_graph_kind kind, tw_value *x, tw_value *scale,
+                                 tw_value *bias, unsigned axis, double epsilon);
+/* What training takes from it: the mean (of LAYER_NORM), if output `mean` is wanted, and 1 /
+ * deviation, if output `inverse` is. */
+bool tw_onnx_norm_statistics(tw_onnx_node *n, tw_graph_kind kind, tw_value *x, unsigned axis,
+                             double epsilon, unsigned mean, unsigned inverse);
+
 /* Quantisation; all in f32 and, inside products, i32. */
 
 /* round(x) + zero point, clamped, as the integer type; x is floating-point, zero NULL or of any

@@ -79,33 +79,41 @@ static bool has_tail(const tw_value *v, tw_type x, unsigned axis)
            !memcmp(v->type->dims, x->dims + axis, v->type->rank * sizeof *x->dims);
 }
 
-/* The second and third result of LayerNormalization: mean and 1 / standard deviation. */
-static bool layer_statistics(tw_onnx_node *n, unsigned axis, double epsilon)
+bool tw_onnx_norm_statistics(tw_onnx_node *n, tw_graph_kind kind, tw_value *x, unsigned axis,
+                             double epsilon, unsigned mean, unsigned inverse)
 {
     tw_gb *g = n->g;
-    tw_value *x = tw_gb_cast(g, n->in[0], TW_F32);
-    uint32_t axes = ((1u << n->in[0]->type->rank) - 1) & ~((1u << axis) - 1);
-    if (!tw_onnx_wants(n, 1) && !tw_onnx_wants(n, 2))
+    if (!tw_onnx_wants(n, mean) && !tw_onnx_wants(n, inverse))
         return true;
-    tw_value *mean = tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, x, axes, true);
-    tw_value *d = tw_gb_binary(g, TW_GRAPH_SUB, x, mean);
+    x = tw_gb_cast(g, x, TW_F32);
+    if (!x)
+        return false;
+    uint32_t axes = ((1u << x->type->rank) - 1) & ~((1u << axis) - 1);
+    if (kind == TW_GRAPH_LAYER_NORM) {
+        tw_value *average = tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, x, axes, true);
+        x = tw_gb_binary(g, TW_GRAPH_SUB, x, average);
+        if (!tw_onnx_set(n, mean, average))
+            return false;
+    }
     tw_value *variance =
-        tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, tw_gb_binary(g, TW_GRAPH_MUL, d, d), axes, true);
+        tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, tw_gb_binary(g, TW_GRAPH_MUL, x, x), axes, true);
     tw_value *deviation =
         tw_gb_unary(g, TW_GRAPH_SQRT, tw_gb_binary_scalar(g, TW_GRAPH_ADD, variance, epsilon));
-    return tw_onnx_set(n, 1, mean) &&
-           tw_onnx_set(n, 2, tw_gb_unary(g, TW_GRAPH_RECIPROCAL, deviation));
+    return tw_onnx_set(n, inverse, tw_gb_unary(g, TW_GRAPH_RECIPROCAL, deviation));
 }
 
 /* Scale and bias of the normalised shape go into the operation, others (which broadcast) behind
  * it. */
-static bool last_axes_norm(tw_onnx_node *n, tw_graph_kind kind, tw_value *scale, tw_value *bias,
-                           unsigned axis, tw_named_attr epsilon)
+tw_value *tw_onnx_last_axes_norm(tw_onnx_node *n, tw_graph_kind kind, tw_value *x, tw_value *scale,
+                                 tw_value *bias, unsigned axis, double epsilon)
 {
     tw_gb *g = n->g;
-    tw_value *x = n->in[0], *operands[3] = {x};
+    tw_value *operands[3] = {x};
     unsigned count = 1;
-    tw_named_attr attrs[2] = {{"axis", tw_attr_int(n->ctx, axis)}, epsilon};
+    tw_named_attr attrs[2] = {{"axis", tw_attr_int(n->ctx, axis)},
+                              {"epsilon", tw_attr_float(n->ctx, epsilon)}};
+    if (!x)
+        return NULL;
     if (scale && has_tail(scale, x->type, axis) && (!bias || has_tail(bias, x->type, axis))) {
         operands[count++] = scale;
         if (bias)
@@ -117,29 +125,25 @@ static bool last_axes_norm(tw_onnx_node *n, tw_graph_kind kind, tw_value *scale,
         y = tw_gb_binary(g, TW_GRAPH_MUL, y, tw_gb_cast(g, scale, x->type->elem));
     if (bias)
         y = tw_gb_binary(g, TW_GRAPH_ADD, y, tw_gb_cast(g, bias, x->type->elem));
-    return tw_onnx_set(n, 0, y);
+    return y;
 }
 
-bool tw_onnx_op_layer_normalization(tw_onnx_node *n)
+/* LayerNormalization and, without bias and mean, RMSNormalization and SimplifiedLayerNormalization,
+ * whose result has the scale's type. `param` is the operation. */
+bool tw_onnx_op_last_axes_normalization(tw_onnx_node *n)
 {
     bool ok = true;
     unsigned axis;
+    tw_graph_kind kind = (tw_graph_kind)n->op->param;
+    bool centred = kind == TW_GRAPH_LAYER_NORM;
     int64_t given = tw_onnx_int(n, "axis", -1, &ok);
     double epsilon = tw_onnx_float(n, "epsilon", 1e-5f, &ok);
-    tw_named_attr attr = epsilon_attr(n, 1e-5, &ok);
-    return ok && tw_onnx_axis(n, given, n->in[0]->type->rank, &axis) &&
-           last_axes_norm(n, TW_GRAPH_LAYER_NORM, n->in[1], tw_onnx_in(n, 2), axis, attr) &&
-           layer_statistics(n, axis, epsilon);
-}
-
-bool tw_onnx_op_rms_normalization(tw_onnx_node *n)
-{
-    bool ok = true;
-    unsigned axis;
-    int64_t given = tw_onnx_int(n, "axis", -1, &ok);
-    tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
-    return ok && tw_onnx_axis(n, given, n->in[0]->type->rank, &axis) &&
-           last_axes_norm(n, TW_GRAPH_RMS_NORM, n->in[1], NULL, axis, epsilon);
+    if (!ok || !tw_onnx_axis(n, given, n->in[0]->type->rank, &axis))
+        return false;
+    tw_value *y = tw_onnx_last_axes_norm(n, kind, n->in[0], n->in[1],
+                                         centred ? tw_onnx_in(n, 2) : NULL, axis, epsilon);
+    return tw_onnx_set(n, 0, tw_gb_cast(n->g, y, n->in[1]->type->elem)) &&
+           tw_onnx_norm_statistics(n, kind, n->in[0], axis, epsilon, 1, centred ? 2 : 1);
 }
 
 /* x as [N, groups, rest], normalised over the last axis. Scale and bias are per group in version

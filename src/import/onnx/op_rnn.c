@@ -15,12 +15,6 @@ enum { SCALES = 8 }; /* input: scale and zero point of W, then of R */
 static const unsigned gates_of[] = {[RNN] = 1, [GRU] = 3, [LSTM] = 4};
 static const unsigned activations_of[] = {[RNN] = 1, [GRU] = 2, [LSTM] = 3};
 
-/* An activation function with its parameters. */
-typedef struct activation {
-    char name[24];
-    double alpha, beta;
-} activation;
-
 /* What all steps of one layer share. */
 typedef struct layer {
     tw_onnx_node *n;
@@ -35,7 +29,7 @@ typedef struct layer {
     tw_expr batch;
     tw_value *x;       /* [steps, batch, inputs] */
     tw_value *lengths; /* [batch, 1] of i64, or NULL */
-    activation f[6];
+    tw_onnx_activation f[6];
 } layer;
 
 /* One direction of it. */
@@ -45,7 +39,7 @@ typedef struct pass {
     tw_value *share;      /* [steps, batch, gates * hidden]: of the inputs, with their bias */
     tw_value *state_bias; /* [gates * hidden], or NULL */
     tw_value *peepholes;  /* [3 * hidden], or NULL */
-    const activation *f;
+    const tw_onnx_activation *f;
 } pass;
 
 /* The state: h, and c for LSTM; [batch, hidden]. */
@@ -53,81 +47,14 @@ typedef struct state {
     tw_value *h, *c;
 } state;
 
-/* ---- Activations ---- */
+/* ---- Attributes ---- */
 
-static tw_value *scaled(tw_gb *g, tw_value *x, double factor)
-{
-    return tw_gb_binary_scalar(g, TW_GRAPH_MUL, x, factor);
-}
-
-static tw_value *with_alpha(tw_gb *g, tw_graph_kind kind, tw_value *x, double alpha)
-{
-    tw_named_attr attr = {"alpha", tw_attr_float(g->ctx, alpha)};
-    return x ? tw_gb_emit(g, kind, &x, 1, x->type, &attr, 1) : NULL;
-}
-
-static tw_value *activate(layer *l, const activation *f, tw_value *x)
-{
-    static const struct {
-        const char *name;
-        tw_graph_kind kind;
-    } plain[] = {{"relu", TW_GRAPH_RELU},
-                 {"tanh", TW_GRAPH_TANH},
-                 {"sigmoid", TW_GRAPH_SIGMOID},
-                 {"softplus", TW_GRAPH_SOFTPLUS}};
-    tw_gb *g = l->g;
-    if (!x)
-        return NULL;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        if (!strcasecmp(f->name, plain[i].name))
-            return tw_gb_unary(g, plain[i].kind, x);
-    if (!strcasecmp(f->name, "affine"))
-        return tw_gb_binary_scalar(g, TW_GRAPH_ADD, scaled(g, x, f->alpha), f->beta);
-    if (!strcasecmp(f->name, "leakyrelu"))
-        return with_alpha(g, TW_GRAPH_LEAKY_RELU, x, f->alpha);
-    if (!strcasecmp(f->name, "elu"))
-        return with_alpha(g, TW_GRAPH_ELU, x, f->alpha);
-    if (!strcasecmp(f->name, "scaledtanh"))
-        return scaled(g, tw_gb_unary(g, TW_GRAPH_TANH, scaled(g, x, f->beta)), f->alpha);
-    if (!strcasecmp(f->name, "hardsigmoid"))
-        return TW_GB_EMIT(g, HARD_SIGMOID, &x, 1, x->type,
-                          {"alpha", tw_attr_float(g->ctx, f->alpha)},
-                          {"beta", tw_attr_float(g->ctx, f->beta)});
-    if (!strcasecmp(f->name, "thresholdedrelu"))
-        return tw_gb_where(g, tw_gb_binary_scalar(g, TW_GRAPH_GREATER, x, f->alpha), x,
-                           tw_gb_scalar(g, x->type->elem, 0));
-    if (!strcasecmp(f->name, "softsign"))
-        return tw_gb_binary(
-            g, TW_GRAPH_DIV, x,
-            tw_gb_binary_scalar(g, TW_GRAPH_ADD, tw_gb_unary(g, TW_GRAPH_ABS, x), 1));
-    return tw_gb_error(g, "the activation function '%s' is not known", f->name);
-}
-
-/* The function's parameters when the model gives none. */
-static void default_parameters(activation *f)
-{
-    static const struct {
-        const char *name;
-        float alpha, beta;
-    } table[] = {{"leakyrelu", 0.01f, 0},
-                 {"thresholdedrelu", 1, 0},
-                 {"scaledtanh", 1.7159f, 0.66667f},
-                 {"hardsigmoid", 0.2f, 0.5f},
-                 {"elu", 1, 0},
-                 {"affine", 1, 0}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (!strcasecmp(f->name, table[i].name)) {
-            f->alpha = (double)table[i].alpha;
-            f->beta = (double)table[i].beta;
-        }
-}
-
-static bool takes_alpha(const activation *f)
+static bool takes_alpha(const tw_onnx_activation *f)
 {
     return f->alpha != 0;
 }
 
-static bool takes_beta(const activation *f)
+static bool takes_beta(const tw_onnx_activation *f)
 {
     return !strcasecmp(f->name, "affine") || f->beta != 0;
 }
@@ -149,7 +76,7 @@ static bool read_activations(layer *l)
     if (names && names->n_strings != count)
         return tw_onnx_error(n, "%zu activation functions; %u are needed", names->n_strings, count);
     for (unsigned i = 0; i < count; i++) {
-        activation *f = &l->f[i];
+        tw_onnx_activation *f = &l->f[i];
         if (names) {
             size_t len = names->strings[i].len;
             if (len < sizeof f->name)
@@ -157,7 +84,7 @@ static bool read_activations(layer *l)
         } else {
             strcpy(f->name, usual[l->kind][i % each]);
         }
-        default_parameters(f);
+        tw_onnx_activation_defaults(f);
         bool has_alpha = takes_alpha(f), has_beta = takes_beta(f);
         if (has_alpha && alpha < n_alpha)
             f->alpha = (double)alphas[alpha++];
@@ -166,8 +93,6 @@ static bool read_activations(layer *l)
     }
     return true;
 }
-
-/* ---- The layer ---- */
 
 static bool read_attributes(layer *l)
 {
@@ -349,9 +274,9 @@ static tw_value *state_share(layer *l, const pass *p, tw_value *h, int64_t first
     return plus(g, product(l, h, rows, NULL, NULL), bias);
 }
 
-static tw_value *gate(layer *l, const activation *f, tw_value *x)
+static tw_value *gate(layer *l, const tw_onnx_activation *f, tw_value *x)
 {
-    return activate(l, f, clipped(l, x));
+    return tw_onnx_activate(l->g, f, clipped(l, x));
 }
 
 static state rnn_step(layer *l, const pass *p, tw_value *x, state s)
@@ -381,7 +306,7 @@ static state gru_step(layer *l, const pass *p, tw_value *x, state s)
 
 /* A gate of LSTM: with its part of the peepholes times c. */
 static tw_value *lstm_gate(layer *l, const pass *p, tw_value *sum, int64_t index, int64_t peephole,
-                           tw_value *c, const activation *f)
+                           tw_value *c, const tw_onnx_activation *f)
 {
     tw_value *x = part(l->g, sum, index, l->hidden);
     if (p->peepholes)
@@ -403,7 +328,7 @@ static state lstm_step(layer *l, const pass *p, tw_value *x, state s)
     tw_value *fresh = gate(l, &p->f[1], part(g, sum, 3, l->hidden));
     tw_value *c = tw_gb_binary(g, TW_GRAPH_ADD, times(g, f, s.c), times(g, i, fresh));
     tw_value *o = lstm_gate(l, p, sum, 1, 1, c, &p->f[0]);
-    return (state){.h = times(g, o, activate(l, &p->f[2], c)), .c = c};
+    return (state){.h = times(g, o, tw_onnx_activate(l->g, &p->f[2], c)), .c = c};
 }
 
 /* The initial state of direction d: input i, or zeroes. */

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Single operators, in many configurations, against onnxruntime.
+
+    run_operators.py --tilewright COMMAND [--work DIR] [OPERATOR ...]
+
+onnxruntime runs each case by itself, without optimising it. tilewright compiles all cases of an
+operator as one model, at -O 0 and at -O 3, or one by one when that fails, to tell which.
+"""
+import argparse
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime  # noqa: F401
+except ImportError as missing:
+    print(f"skipped: {missing}; scripts/setup.sh installs what this test needs")
+    sys.exit(77)
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "models"))
+import cases  # noqa: E402
+from case import make_model, reference  # noqa: E402
+from common import Report, Tilewright, load, relative_error  # noqa: E402
+
+
+def expected_of(case):
+    """The results by output name, or why onnxruntime cannot run the case."""
+    if case.expected:
+        return {f"y{i}": x for i, x in enumerate(case.expected)}
+    try:
+        return reference(case)
+    except Exception as error:  # of various types
+        return str(error).strip().splitlines()[-1]
+
+
+def compare(case, actual, expected):
+    """AssertionError when an output is off."""
+    for name, e in expected.items():
+        a = actual[name]
+        if case.steps and a.dtype == e.dtype and a.shape == e.shape:
+            off = np.abs(a.astype(np.int64) - e.astype(np.int64))
+            if off.size and off.max() > case.steps:
+                raise AssertionError(f"{name}: {np.sum(off > case.steps)} of {off.size} are off by "
+                                     f"up to {off.max()}")
+            continue
+        error = relative_error(a, e)
+        if error > case.tolerance():
+            raise AssertionError(f"{name}: relative error {error:.3g} above {case.tolerance():g}")
+
+
+class Runner:
+    def __init__(self, tw, report, work):
+        self.tw, self.report, self.work = tw, report, work
+        self.refused = 0
+
+    def compiled(self, group, prefixes, level):
+        """Outputs of the cases, one dictionary each, or RuntimeError."""
+        model, feeds = make_model(group, prefixes)
+        path, inputs, out = (self.work / f"m{s}" for s in (".onnx", ".npz", ".out.npz"))
+        onnx.save(model, path)
+        np.savez(inputs, **feeds)
+        symbolic = {f"{p}x{i}" for c, p in zip(group, prefixes) for i in c.dims}
+        shapes = [f"--shape={x}={'x'.join(map(str, feeds[x].shape))}" for x in sorted(symbolic)]
+        if symbolic and level == 0:  # the graph with its sizes not known
+            self.tw("compile", path, "--emit", "graph", "-o", self.work / "m.tw")
+        self.tw("compile", path, "-o", self.work / "m.tw", "-O", level, *shapes)
+        self.tw("run", self.work / "m.tw", *(["--inputs", inputs] if feeds else []), "--outputs", out)
+        results = load(out)
+        return [{k[len(p):]: v for k, v in results.items() if k.startswith(p)} for p in prefixes]
+
+    def run(self, op, group):
+        """All cases of an operator at both levels."""
+        expected = [expected_of(case) for case in group]
+        known = [(c, e) for c, e in zip(group, expected) if not isinstance(e, str)]
+        for case, why in zip(group, expected):
+            if isinstance(why, str):
+                self.refused += 1
+                print(f"---- {case.label()}: onnxruntime: {why}")
+        for level in (0, 3):
+            self.run_level(op, [c for c, _ in known], [e for _, e in known], level)
+
+    def run_level(self, op, group, expected, level):
+        prefixes = [f"c{i}_" for i in range(len(group))]
+        try:
+            results = self.compiled(group, prefixes, level) if group else []
+        except RuntimeError:
+            results = [None] * len(group)
+        for case, prefix, result, want in zip(group, prefixes, results, expected):
+            try:
+                if result is None:
+                    result, = self.compiled([case], [prefix], level)
+                compare(case, result, want)
+                self.report.passed += 1
+            except (AssertionError, KeyError, RuntimeError) as error:
+                self.report.fail(f"{case.label()} -O {level}", error)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("operators", nargs="*", metavar="OPERATOR")
+    parser.add_argument("--tilewright", required=True)
+    parser.add_argument("--work", type=Path, help="folder for temporary files")
+    args = parser.parse_args()
+    groups = defaultdict(list)
+    for case in cases.all_cases():
+        if not args.operators or case.op in args.operators:
+            groups[case.op, case.domain, case.opset].append(case)
+    if args.work:
+        args.work.mkdir(parents=True, exist_ok=True)
+    report = Report()
+    with tempfile.TemporaryDirectory(dir=args.work) as work:
+        runner = Runner(Tilewright(args.tilewright), report, Path(work))
+        for (op, _, _), group in sorted(groups.items()):
+            before = report.passed, report.failed
+            runner.run(op, group)
+            print(f"{op}: {report.passed - before[0]} passed, {report.failed - before[1]} failed",
+                  flush=True)
+    print(f"{len(groups)} operators; {runner.refused} cases that onnxruntime does not run")
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
