@@ -3,6 +3,7 @@
 #define TW_TOOLS_TILEWRIGHT_H
 
 #include "base/npz.h"
+#include "base/vec.h"
 #include "tilewright/compiler.h"
 #include "tilewright/runtime.h"
 
@@ -19,68 +20,87 @@ int tw_verb_bench(int argc, char **argv);
 int tw_verb_inspect(int argc, char **argv);
 int tw_verb_ops(int argc, char **argv);
 
-/* ---- Options that several verbs take ---- */
+/* ---- Options that several verbs take (tilewright_options.c) ---- */
 
-enum { TW_MAX_LIST = 64 };
+typedef TW_VEC(const char *) tw_texts;
 
-/* Of compilation: -O, --cpu, --shape, --timing, --dump-*, --disable-pass, ... Zero-initialise; the
+/* MODEL, and how it is compiled: -O, --cpu, --shape, --timing, --dump-*, --disable-pass, ... The
  * argp parser below fills it in as a child whose input it is. */
 typedef struct tw_compile_args {
-    tw_compile_options options;
-    const char *cpus[TW_MAX_LIST];
-    tw_shape shapes[TW_MAX_LIST];
-    const char *extra_outputs[TW_MAX_LIST];
-    const char *disabled[TW_MAX_LIST + 1];
-    const char *plugins[TW_MAX_LIST];
-    unsigned n_disabled, n_plugins;
-    tw_context *ctx; /* of the verb, for memory and diagnostics */
+    tw_context *ctx; /* of the verb: lists, inputs, its own diagnostics */
+    jmp_buf *full;   /* where exhausted memory leads */
+    const char *model;
+    tw_compile_options options; /* without the lists: */
+    tw_texts cpus, extra_outputs, disabled, plugins;
+    TW_VEC(tw_shape) shapes;
+    /* Called with a model's graph as imported, when it is compiled on the way to being loaded. */
+    void (*imported)(tw_context *ctx, tw_op *module);
 } tw_compile_args;
 extern const struct argp tw_compile_argp;
 
-/* Of running: --threads, --inputs, --input. */
+/* What it runs on: --inputs, --input. */
 typedef struct tw_input_args {
+    tw_context *ctx; /* of the verb */
     const char *npz;
-    const char *named[TW_MAX_LIST]; /* NAME=FILE.npy or NAME=random */
-    unsigned n_named, threads;
+    tw_texts named; /* NAME=FILE.npy or NAME=random */
 } tw_input_args;
 extern const struct argp tw_input_argp;
 
+/* --threads N; the input is an unsigned, 0 when it is not given. */
+extern const struct argp tw_threads_argp;
+
+/* Numbers as they are written in digits, without sign or space; what follows them or is out of
+ * range makes it false. */
+bool tw_parse_count(const char *text, unsigned *out); /* 1 to 1024 */
+bool tw_parse_real(const char *text, double *out);    /* at least 0, finite: 3, 0.5, 1e-3 */
+
 /* ---- Work that several verbs do ---- */
+
+/* A whole verb: parses the arguments, works, tells the diagnostics on stderr. `verb`, of which
+ * `args` is a part, is the input of the parser and of the work. Returns the exit code. */
+int tw_run_verb(const struct argp *argp, int argc, char **argv, void *verb, tw_compile_args *args,
+                bool (*work)(void *verb));
 
 /* Prints the context's diagnostics to stderr and forgets them. */
 void tw_report(tw_context *ctx);
-/* Prints "tilewright: error: ..." for a failed call of the runtime. Returns TW_EXIT_FAILED. */
-int tw_report_runtime(const char *what);
-/* The end of a verb: tells the diagnostics, and the timing of the passes when --timing was given,
- * on stderr; destroys the context. Gives the exit code. */
-int tw_finish(tw_compile_args *args, bool fine);
+/* Adds the runtime's last error to the diagnostics. Returns false. */
+bool tw_runtime_error(tw_context *ctx, const char *what);
 
-/* Sets defaults, loads plugins. False after diagnostics. */
-bool tw_prepare(tw_compile_args *args);
+/* A context to compile in, plugins loaded, and the options for it. NULL after a diagnostic in the
+ * verb's context. Closing it prints its diagnostics, and the timing when --timing was given, to
+ * stderr, and gives all its memory back. */
+tw_context *tw_open_compiler(tw_compile_args *args, tw_compile_options *options);
+void tw_close_compiler(tw_compile_args *args, tw_context *compiler);
 
-/* The arrays given on the command line, by input name. `strip` is a prefix ("in/") that names in
- * the .npz have; others are left out. False after diagnostics. */
-bool tw_read_inputs(tw_context *ctx, const tw_input_args *args, const char *strip, tw_arrays *out);
+/* Loads MODEL: a compiled one, or one that is compiled for the shapes of `inputs`. The compiler's
+ * memory is free again then. False after diagnostics. */
+bool tw_load_model(tw_compile_args *args, const tw_arrays *inputs, tw_model **model);
 
-/* Whether the file is an ELF file, as compiled models are. */
-bool tw_is_compiled(const char *path);
-
-/* Loads a compiled model, or compiles a model for the shapes of `inputs` and loads the result. */
-bool tw_load_any(tw_compile_args *args, const char *path, const tw_arrays *inputs,
-                 tw_model **model);
+/* The arrays given on the command line, by input name: later ones win. False after diagnostics. */
+bool tw_read_inputs(const tw_input_args *args, tw_arrays *out);
 
 /* The array for each input of the model, in order: a given one (checked), or one made up, of which
- * a line on stderr tells. False after diagnostics. */
-bool tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given,
-                    tw_array *bound);
+ * a line on stderr tells. NULL after diagnostics. */
+const tw_array *tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given);
 
-/* A session with inputs set; NULL after a message. */
-tw_session *tw_open_session(tw_model *model, const tw_session_options *options,
+/* False, with a diagnostic that lists the names there are, when an array is for none of the
+ * model's inputs (or outputs). */
+bool tw_only_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *arrays);
+bool tw_only_outputs(tw_context *ctx, const tw_model *model, const tw_arrays *arrays);
+
+/* A session with inputs set; NULL after diagnostics. */
+tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_options *options,
                             const tw_array *inputs);
 
-/* Measured once per process: floating-point peak of one core (f32, operations per second) and
- * bandwidth of main memory (bytes per second) with one thread. */
-double tw_peak_flops(void);
-double tw_peak_bandwidth(void);
+/* Elements of an array. */
+size_t tw_count(unsigned rank, const int64_t *dims);
+
+/* What threads of this machine can do together, measured: floating-point operations (f32) and bytes
+ * of main memory, per second. */
+typedef struct tw_peaks {
+    double flops, bandwidth;
+} tw_peaks;
+/* False when there is no memory for it. */
+bool tw_measure_peaks(unsigned threads, tw_peaks *out);
 
 #endif

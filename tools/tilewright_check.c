@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_DATA = 512, OPT_RTOL, OPT_ATOL, OPT_CHECK_THREADS };
+enum { OPT_DATA = 512, OPT_RTOL, OPT_ATOL };
 
 typedef struct check_verb {
     tw_compile_args compile;
-    const char *model, *data;
+    const char *data;
     double rtol, atol;
     unsigned threads;
 } check_verb;
@@ -22,16 +22,8 @@ static const struct argp_option options[] = {
     {"data", OPT_DATA, "X.npz", 0, "Arrays in/NAME and out/NAME (required)", 0},
     {"rtol", OPT_RTOL, "R", 0, "Relative tolerance (default 1e-3)", 0},
     {"atol", OPT_ATOL, "A", 0, "Absolute tolerance (default 1e-4)", 0},
-    {"threads", OPT_CHECK_THREADS, "N", 0, "Threads to run with", 0},
     {0},
 };
-
-static bool parse_tolerance(const char *text, double *out)
-{
-    char *end;
-    *out = strtod(text, &end);
-    return end != text && !*end && *out >= 0;
-}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -39,28 +31,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &v->compile;
+        state->child_inputs[1] = &v->threads;
         break;
     case OPT_DATA:
         v->data = arg;
         break;
     case OPT_RTOL:
     case OPT_ATOL:
-        if (!parse_tolerance(arg, key == OPT_RTOL ? &v->rtol : &v->atol))
+        if (!tw_parse_real(arg, key == OPT_RTOL ? &v->rtol : &v->atol))
             argp_error(state, "a tolerance is a number not below 0, not '%s'", arg);
         break;
-    case OPT_CHECK_THREADS:
-        v->threads = (unsigned)strtoul(arg, NULL, 10);
-        if (v->threads < 1 || v->threads > 1024)
-            argp_error(state, "--threads takes a number from 1 to 1024, not '%s'", arg);
-        break;
-    case ARGP_KEY_ARG:
-        if (v->model)
-            argp_error(state, "one MODEL, not also '%s'", arg);
-        v->model = arg;
-        break;
     case ARGP_KEY_END:
-        if (!v->model)
-            argp_error(state, "which MODEL?");
         if (!v->data)
             argp_error(state, "--data X.npz is missing");
         break;
@@ -70,7 +51,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
-static const struct argp_child children[] = {{&tw_compile_argp, 0, 0, 0}, {0}};
+static const struct argp_child children[] = {
+    {&tw_compile_argp, 0, 0, 0}, {&tw_threads_argp, 0, 0, 0}, {0}};
 static const struct argp argp = {
     options,
     parse,
@@ -90,7 +72,7 @@ static double real_of(tw_elem elem, const void *data, size_t i)
 /* Compares one output and prints a line; false when an element is off. */
 static bool compare(const check_verb *v, const tw_array *expected, const void *actual)
 {
-    size_t n = expected->size * 8 / tw_elem_bits(expected->elem), wrong = 0, worst_at = 0;
+    size_t n = tw_count(expected->rank, expected->dims), wrong = 0, worst_at = 0;
     double worst = 0, worst_excess = -1, largest = 0;
     for (size_t i = 0; i < n; i++) {
         double want = real_of(expected->elem, expected->data, i);
@@ -144,25 +126,55 @@ static bool compare_all(const check_verb *v, const tw_model *model, const tw_ses
     return fine;
 }
 
-static bool check(check_verb *v)
+/* ---- Reference data ---- */
+
+/* Keeps the arrays whose names begin with the prefix, without it. */
+static tw_arrays with_prefix(tw_context *ctx, const tw_arrays *all, const char *prefix)
+{
+    size_t len = strlen(prefix);
+    tw_arrays kept = {TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, all->n), 0};
+    for (size_t i = 0; i < all->n; i++)
+        if (!strncmp(all->items[i].name, prefix, len)) {
+            kept.items[kept.n] = all->items[i];
+            kept.items[kept.n++].name += len;
+        }
+    return kept;
+}
+
+/* The data must be the model's: nothing for what the model lacks, all inputs. */
+static bool data_fits(const check_verb *v, const tw_model *model, const tw_arrays *given,
+                      const tw_arrays *expected)
 {
     tw_context *ctx = v->compile.ctx;
-    tw_input_args input = {.npz = v->data};
-    tw_arrays given, expected;
+    bool fine = tw_only_inputs(ctx, model, given);
+    fine = tw_only_outputs(ctx, model, expected) && fine;
+    for (size_t i = 0; i < tw_model_get_info(model)->inputs; i++) {
+        const char *name = tw_model_input(model, i)->name;
+        if (!tw_arrays_find(given, name))
+            fine = tw_error(ctx, NULL, "%s has no array 'in/%s', which the model needs", v->data,
+                            name);
+    }
+    return fine;
+}
+
+static bool check(void *verb)
+{
+    check_verb *v = verb;
+    tw_context *ctx = v->compile.ctx;
+    tw_arrays all;
     tw_model *model;
-    if (!tw_prepare(&v->compile) || !tw_read_inputs(ctx, &input, "in/", &given) ||
-        !tw_read_inputs(ctx, &input, "out/", &expected) ||
-        !tw_load_any(&v->compile, v->model, &given, &model))
+    if (!tw_npz_read(ctx, v->data, &all))
         return false;
-    tw_array *bound =
-        TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, tw_model_get_info(model)->inputs);
-    tw_session_options session_options = {.threads = v->threads};
-    tw_session *session = tw_bind_inputs(ctx, model, &given, bound)
-                              ? tw_open_session(model, &session_options, bound)
-                              : NULL;
+    tw_arrays given = with_prefix(ctx, &all, "in/"), expected = with_prefix(ctx, &all, "out/");
+    if (!tw_load_model(&v->compile, &given, &model))
+        return false;
+    const tw_array *bound =
+        data_fits(v, model, &given, &expected) ? tw_bind_inputs(ctx, model, &given) : NULL;
+    tw_session_options options = {.threads = v->threads};
+    tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
     bool fine = session != NULL;
     if (fine && tw_session_run(session) != TW_STATUS_OK)
-        fine = tw_report_runtime(v->model) == TW_EXIT_OK;
+        fine = tw_runtime_error(ctx, v->compile.model);
     fine = fine && compare_all(v, model, session, &expected);
     tw_session_destroy(session);
     tw_model_free(model);
@@ -172,8 +184,5 @@ static bool check(check_verb *v)
 int tw_verb_check(int argc, char **argv)
 {
     check_verb v = {.rtol = 1e-3, .atol = 1e-4};
-    v.compile.ctx = tw_context_create(0);
-    argp_parse(&argp, argc, argv, 0, NULL, &v);
-    bool fine = check(&v);
-    return tw_finish(&v.compile, fine);
+    return tw_run_verb(&argp, argc, argv, &v, &v.compile, check);
 }

@@ -7,7 +7,7 @@ enum { OPT_EMIT = 512, OPT_HEADER };
 
 typedef struct compile_verb {
     tw_compile_args compile;
-    const char *model, *output;
+    const char *output;
 } compile_verb;
 
 static const struct argp_option options[] = {
@@ -45,16 +45,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             }
         argp_error(state, "--emit takes model, object, asm, llvm, loop or graph, not '%s'", arg);
         break;
-    case ARGP_KEY_ARG:
-        if (v->model)
-            argp_error(state, "one MODEL, not also '%s'", arg);
-        v->model = arg;
-        break;
     case ARGP_KEY_END:
-        if (!v->model)
-            argp_error(state, "which MODEL?");
         if (!v->output)
             argp_error(state, "-o FILE is missing");
+        if (v->compile.options.header && v->compile.options.emit != TW_EMIT_OBJECT)
+            argp_error(state, "--header goes with --emit object");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -66,12 +61,19 @@ static const struct argp_child children[] = {{&tw_compile_argp, 0, 0, 0}, {0}};
 static const struct argp argp = {
     options, parse, "MODEL -o FILE", "Compile a model (ONNX) to native code.", children, 0, 0};
 
+static bool compile(void *verb)
+{
+    compile_verb *v = verb;
+    tw_compile_options o;
+    tw_context *compiler = tw_open_compiler(&v->compile, &o);
+    bool fine = compiler && tw_compile_file(compiler, v->compile.model, &o, v->output);
+    if (compiler)
+        tw_close_compiler(&v->compile, compiler);
+    return fine;
+}
+
 int tw_verb_compile(int argc, char **argv)
 {
-    compile_verb v = {.model = NULL};
-    v.compile.ctx = tw_context_create(0);
-    argp_parse(&argp, argc, argv, 0, NULL, &v);
-    bool fine = tw_prepare(&v.compile) &&
-                tw_compile_file(v.compile.ctx, v.model, &v.compile.options, v.output);
-    return tw_finish(&v.compile, fine);
+    compile_verb v = {.output = NULL};
+    return tw_run_verb(&argp, argc, argv, &v, &v.compile, compile);
 }

@@ -9,30 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct inspect_verb {
-    tw_compile_args compile;
-    const char *model;
-} inspect_verb;
-
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
-    inspect_verb *v = state->input;
-    switch (key) {
-    case ARGP_KEY_INIT:
-        state->child_inputs[0] = &v->compile;
-        break;
-    case ARGP_KEY_ARG:
-        if (v->model)
-            argp_error(state, "one MODEL, not also '%s'", arg);
-        v->model = arg;
-        break;
-    case ARGP_KEY_END:
-        if (!v->model)
-            argp_error(state, "which MODEL?");
-        break;
-    default:
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
         return ARGP_ERR_UNKNOWN;
-    }
+    state->child_inputs[0] = state->input;
     return 0;
 }
 
@@ -118,26 +100,39 @@ static void print_operators(tw_context *ctx, tw_op *module)
     tw_walk(module, count_operator, &counts);
     if (counts.len)
         qsort(counts.entries, counts.len, sizeof *counts.entries, most_first);
-    puts("operators of the graph as imported:");
+    puts("\noperators of the graph:");
     for (size_t i = 0; i < counts.len; i++)
         printf("  %6zu %s\n", (size_t)(uintptr_t)counts.entries[i].value,
                (const char *)counts.entries[i].key);
     puts("");
 }
 
-static bool inspect(inspect_verb *v)
+static void print_types(tw_context *ctx, const char *kind, tw_attr names, const tw_type *types,
+                        unsigned n)
 {
+    for (unsigned i = 0; i < n && names && i < names->u.array.n; i++)
+        printf("  %s '%s': %s\n", kind, names->u.array.items[i]->u.string.text,
+               tw_print_type(ctx, types[i]));
+}
+
+/* The graph as it was imported, with the sizes that are open. */
+static void print_graph(tw_context *ctx, tw_op *module)
+{
+    tw_op *main = tw_core_lookup(module, "main");
+    tw_type type = tw_core_func_type(main);
+    puts("graph");
+    print_types(ctx, "input", tw_op_attr(main, "input_names"), type->inputs, type->n_inputs);
+    print_types(ctx, "output", tw_op_attr(main, "output_names"), type->results, type->n_results);
+    print_operators(ctx, module);
+}
+
+static bool inspect(void *verb)
+{
+    tw_compile_args *args = verb;
     tw_arrays none = {0};
     tw_model *model;
-    if (!tw_prepare(&v->compile))
-        return false;
-    if (!tw_is_compiled(v->model)) {
-        tw_op *module = tw_import_file(v->compile.ctx, v->model, &v->compile.options);
-        if (!module)
-            return false;
-        print_operators(v->compile.ctx, module);
-    }
-    if (!tw_load_any(&v->compile, v->model, &none, &model))
+    args->imported = print_graph;
+    if (!tw_load_model(args, &none, &model))
         return false;
     print_compiled(model);
     tw_model_free(model);
@@ -146,9 +141,6 @@ static bool inspect(inspect_verb *v)
 
 int tw_verb_inspect(int argc, char **argv)
 {
-    inspect_verb v = {.model = NULL};
-    v.compile.ctx = tw_context_create(0);
-    argp_parse(&argp, argc, argv, 0, NULL, &v);
-    bool fine = inspect(&v);
-    return tw_finish(&v.compile, fine);
+    tw_compile_args args = {.model = NULL};
+    return tw_run_verb(&argp, argc, argv, &args, &args, inspect);
 }

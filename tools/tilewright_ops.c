@@ -23,7 +23,7 @@ static const struct argp_option options[] = {
     {0},
 };
 static const struct argp argp = {
-    options, parse, "", "List the ONNX operators that can be imported, with their versions.",
+    options, parse, NULL, "List the ONNX operators that can be imported, with their versions.",
     0,       0,     0};
 
 int tw_verb_ops(int argc, char **argv)

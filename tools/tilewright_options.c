@@ -1,9 +1,8 @@
 /* tilewright_options.c: the options that several verbs take. */
 #include "tilewright.h"
 
-#include "base/arena.h"
-
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +23,65 @@ enum {
     OPT_THREADS,
 };
 
+/* ---- Numbers ---- */
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* A whole number; *end is what follows it. */
+static bool parse_whole(const char *text, const char **end, int64_t *out)
+{
+    if (!is_digit(*text))
+        return false;
+    char *stop;
+    errno = 0;
+    *out = strtoll(text, &stop, 10);
+    *end = stop;
+    return !errno;
+}
+
+bool tw_parse_count(const char *text, unsigned *out)
+{
+    const char *end;
+    int64_t value;
+    if (!parse_whole(text, &end, &value) || *end || value < 1 || value > 1024)
+        return false;
+    *out = (unsigned)value;
+    return true;
+}
+
+bool tw_parse_real(const char *text, double *out)
+{
+    if (text[strspn(text, "0123456789.eE+-")] || (!is_digit(*text) && *text != '.'))
+        return false;
+    char *end;
+    *out = strtod(text, &end);
+    return end != text && !*end && isfinite(*out);
+}
+
+/* "NAME=1x3x224x224" (or NAME= for rank 0); the name may contain '=' and is cut at the last. */
+static bool parse_shape(tw_compile_args *args, const char *text)
+{
+    const char *equals = strrchr(text, '=');
+    if (!equals || equals == text)
+        return false;
+    int64_t *dims = tw_context_alloc(args->ctx, TW_MAX_RANK * sizeof *dims);
+    unsigned rank = 0;
+    for (const char *at = equals + 1; *at;) {
+        if (rank == TW_MAX_RANK || !parse_whole(at, &at, &dims[rank++]))
+            return false;
+        if (*at && (*at++ != 'x' || !*at))
+            return false;
+    }
+    const char *name = tw_intern(args->ctx, text, (size_t)(equals - text));
+    tw_vec_push(tw_context_arena(args->ctx), &args->shapes, ((tw_shape){name, rank, dims}));
+    return true;
+}
+
+/* ---- Compilation ---- */
+
 static const struct argp_option compile_options[] = {
     {0, 0, 0, 0, "Compilation:", 1},
     {0, 'O', "0|1|2|3", 0, "How much to optimise (default 3)", 0},
@@ -35,7 +93,7 @@ static const struct argp_option compile_options[] = {
     {"precise", OPT_PRECISE, 0, 0, "No fused multiply-add, no reordering of sums", 0},
     {"keep-output", OPT_OUTPUT_OF, "VALUE", 0, "Give this inner value as a further output", 0},
     {"jobs", OPT_JOBS, "N", 0, "Threads to compile with (default: the CPUs it may use)", 0},
-    {"timing", OPT_TIMING, 0, 0, "Print the seconds of each pass", 0},
+    {"timing", OPT_TIMING, 0, 0, "Print the seconds of each stage and pass, to stderr", 0},
     {"dump-before", OPT_DUMP_BEFORE, "PASS|all", 0, "Print the IR before a pass, to stderr", 0},
     {"dump-after", OPT_DUMP_AFTER, "PASS|all", 0, "Print the IR after a pass, to stderr", 0},
     {"disable-pass", OPT_DISABLE, "PASS", 0, "Leave out an optional pass", 0},
@@ -44,44 +102,10 @@ static const struct argp_option compile_options[] = {
     {0},
 };
 
-/* "NAME=1x3x224x224" (or NAME= for rank 0); the name may contain '=' and is cut at the last. */
-static bool parse_shape(tw_compile_args *args, const char *text)
-{
-    const char *equals = strrchr(text, '=');
-    if (!equals || equals == text || args->options.n_shapes == TW_MAX_LIST)
-        return false;
-    int64_t *dims = tw_context_alloc(args->ctx, TW_MAX_RANK * sizeof *dims);
-    unsigned rank = 0;
-    for (const char *at = equals + 1; *at;) {
-        char *end;
-        errno = 0;
-        long long value = strtoll(at, &end, 10);
-        if (errno || end == at || value < 0 || rank == TW_MAX_RANK)
-            return false;
-        dims[rank++] = value;
-        if (*end && *end != 'x' && *end != ',')
-            return false;
-        at = *end ? end + 1 : end;
-    }
-    const char *name = tw_intern(args->ctx, text, (size_t)(equals - text));
-    args->shapes[args->options.n_shapes++] = (tw_shape){name, rank, dims};
-    return true;
-}
-
-static bool parse_count(const char *text, unsigned *out)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < 1 || value > 1024)
-        return false;
-    *out = (unsigned)value;
-    return true;
-}
-
 static error_t parse_compile(int key, char *arg, struct argp_state *state)
 {
     tw_compile_args *a = state->input;
+    tw_arena *arena = tw_context_arena(a->ctx);
     tw_pipeline_options *passes = &a->options.passes;
     switch (key) {
     case ARGP_KEY_INIT:
@@ -93,21 +117,17 @@ static error_t parse_compile(int key, char *arg, struct argp_state *state)
         a->options.opt_level = *arg - '0';
         break;
     case OPT_CPU:
-        if (a->options.n_cpus == TW_MAX_LIST)
-            argp_error(state, "more than %d CPUs", TW_MAX_LIST);
-        a->cpus[a->options.n_cpus++] = arg;
+        tw_vec_push(arena, &a->cpus, arg);
         break;
     case OPT_SHAPE:
         if (!parse_shape(a, arg))
             argp_error(state, "--shape takes NAME=1x3x224x224, not '%s'", arg);
         break;
     case OPT_OUTPUT_OF:
-        if (a->options.n_extra_outputs == TW_MAX_LIST)
-            argp_error(state, "more than %d outputs", TW_MAX_LIST);
-        a->extra_outputs[a->options.n_extra_outputs++] = arg;
+        tw_vec_push(arena, &a->extra_outputs, arg);
         break;
     case OPT_JOBS:
-        if (!parse_count(arg, &a->options.threads))
+        if (!tw_parse_count(arg, &a->options.threads))
             argp_error(state, "--jobs takes a number from 1 to 1024, not '%s'", arg);
         break;
     case OPT_PRECISE:
@@ -123,17 +143,22 @@ static error_t parse_compile(int key, char *arg, struct argp_state *state)
         passes->dump_after = arg;
         break;
     case OPT_DISABLE:
-        if (a->n_disabled == TW_MAX_LIST)
-            argp_error(state, "more than %d passes", TW_MAX_LIST);
-        a->disabled[a->n_disabled++] = arg;
+        tw_vec_push(arena, &a->disabled, arg);
         break;
     case OPT_PIPELINE:
         a->options.pipeline = arg;
         break;
     case OPT_PLUGIN:
-        if (a->n_plugins == TW_MAX_LIST)
-            argp_error(state, "more than %d plugins", TW_MAX_LIST);
-        a->plugins[a->n_plugins++] = arg;
+        tw_vec_push(arena, &a->plugins, arg);
+        break;
+    case ARGP_KEY_ARG:
+        if (a->model)
+            argp_error(state, "one MODEL, not also '%s'", arg);
+        a->model = arg;
+        break;
+    case ARGP_KEY_END:
+        if (!a->model)
+            argp_error(state, "which MODEL?");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -143,32 +168,28 @@ static error_t parse_compile(int key, char *arg, struct argp_state *state)
 
 const struct argp tw_compile_argp = {compile_options, parse_compile, 0, 0, 0, 0, 0};
 
+/* ---- Running ---- */
+
 static const struct argp_option input_options[] = {
     {0, 0, 0, 0, "Running:", 2},
     {"inputs", OPT_INPUTS, "X.npz", 0, "Arrays by the names of the model's inputs", 0},
     {"input", OPT_INPUT, "NAME=FILE.npy|random", 0, "One input; those not given are made up", 0},
-    {"threads", OPT_THREADS, "N", 0,
-     "Threads to run with (default: TILEWRIGHT_NUM_THREADS, or the CPUs it may use)", 0},
     {0},
 };
 
 static error_t parse_input(int key, char *arg, struct argp_state *state)
 {
     tw_input_args *a = state->input;
+    const char *equals;
     switch (key) {
     case OPT_INPUTS:
         a->npz = arg;
         break;
     case OPT_INPUT:
-        if (!strchr(arg, '='))
+        equals = strrchr(arg, '=');
+        if (!equals || equals == arg || !equals[1])
             argp_error(state, "--input takes NAME=FILE.npy or NAME=random, not '%s'", arg);
-        if (a->n_named == TW_MAX_LIST)
-            argp_error(state, "more than %d inputs", TW_MAX_LIST);
-        a->named[a->n_named++] = arg;
-        break;
-    case OPT_THREADS:
-        if (!parse_count(arg, &a->threads))
-            argp_error(state, "--threads takes a number from 1 to 1024, not '%s'", arg);
+        tw_vec_push(tw_context_arena(a->ctx), &a->named, arg);
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -177,3 +198,20 @@ static error_t parse_input(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp tw_input_argp = {input_options, parse_input, 0, 0, 0, 0, 0};
+
+static const struct argp_option threads_options[] = {
+    {"threads", OPT_THREADS, "N", 0,
+     "Threads to run with (default: TILEWRIGHT_NUM_THREADS, or the CPUs it may use)", 2},
+    {0},
+};
+
+static error_t parse_threads(int key, char *arg, struct argp_state *state)
+{
+    if (key != OPT_THREADS)
+        return ARGP_ERR_UNKNOWN;
+    if (!tw_parse_count(arg, state->input))
+        argp_error(state, "--threads takes a number from 1 to 1024, not '%s'", arg);
+    return 0;
+}
+
+const struct argp tw_threads_argp = {threads_options, parse_threads, 0, 0, 0, 0, 0};

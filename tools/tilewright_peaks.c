@@ -1,25 +1,29 @@
-/* tilewright_peaks.c: what one thread of this machine can do, measured.
+/* tilewright_peaks.c: what threads of this machine can do together, measured.
  *
  * The floating-point peak comes from independent multiply-adds on registers, the bandwidth from
  * summing memory larger than the caches; best of several tries of some milliseconds. */
 #include "tilewright.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
-#include <time.h>
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+/* Enough chains to hide the latency of 4 x 2 units; they and two more fit into 16 registers. */
+enum { CHAINS = 12, ROUNDS = 200000 };
+enum { BYTES = 256 << 20, SUMS = 8 }; /* of the memory that is summed */
 
-enum { CHAINS = 12, ROUNDS = 200000 }; /* enough chains to hide the latency of 4 x 2 units */
+/* Contraction to multiply-adds, which the rest of the tree is compiled without. */
+#if defined(__clang__)
+#pragma clang fp contract(fast)
+#else
+#pragma GCC push_options
+#pragma GCC optimize("O3,fp-contract=fast")
+#endif
 
 /* One function per width: CHAINS accumulators stay in registers. */
-#define DEFINE_FLOPS(name, target_text, bytes)                                                     \
+#define DEFINE_FLOPS(name, target_attribute, bytes)                                                \
     typedef float vec_##name __attribute__((vector_size(bytes)));                                  \
-    __attribute__((target(target_text), noinline)) static float flops_##name(void)                 \
+    target_attribute __attribute__((noinline)) static float flops_##name(void)                     \
     {                                                                                              \
         vec_##name acc[CHAINS] = {0}, x = {0}, y = {0};                                            \
         for (int i = 0; i < CHAINS; i++) /* different, lest the compiler join them */              \
@@ -35,84 +39,101 @@ enum { CHAINS = 12, ROUNDS = 200000 }; /* enough chains to hide the latency of 4
         return sum[0];                                                                             \
     }
 
-/* Contraction to multiply-adds, which the rest of the tree is compiled without. */
-#if defined(__clang__)
-#pragma clang fp contract(fast)
-#else
-#pragma GCC push_options
-#pragma GCC optimize("O3,fp-contract=fast")
-#endif
+DEFINE_FLOPS(v2, , 16)
 #if defined(__x86_64__)
-DEFINE_FLOPS(v4, "avx512f,avx512vl", 64)
-DEFINE_FLOPS(v3, "avx2,fma", 32)
-#else
-DEFINE_FLOPS(v2, "", 16)
+DEFINE_FLOPS(v3, __attribute__((target("avx2,fma"))), 32)
+DEFINE_FLOPS(v4, __attribute__((target("avx512f,avx512vl"))), 64)
 #endif
+
+static uint64_t sum_of(const uint64_t *data, size_t n)
+{
+    uint64_t sums[SUMS] = {0}, sum = 0;
+    for (size_t i = 0; i + SUMS <= n; i += SUMS)
+        for (size_t j = 0; j < SUMS; j++)
+            sums[j] += data[i + j];
+    for (size_t j = 0; j < SUMS; j++)
+        sum += sums[j];
+    return sum;
+}
+
 #if !defined(__clang__)
 #pragma GCC pop_options
 #endif
 
-static double measure_flops(void)
+/* What one thread does; a piece of it for each. */
+typedef struct task {
+    float (*flops)(void);
+    const uint64_t *data;
+    size_t per_thread; /* elements of data */
+    volatile uint64_t keep;
+} task;
+
+static void run_flops(void *data, int64_t begin, int64_t end)
 {
-    float (*function)(void);
-    unsigned lanes;
-#if defined(__x86_64__)
-    bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-    function = wide ? flops_v4 : flops_v3;
-    lanes = wide ? 16 : 8;
-#else
-    function = flops_v2;
-    lanes = 4;
-#endif
+    task *t = data;
+    for (int64_t i = begin; i < end; i++)
+        t->keep = t->flops() > 0;
+}
+
+static void run_sums(void *data, int64_t begin, int64_t end)
+{
+    task *t = data;
+    t->keep =
+        sum_of(t->data + (size_t)begin * t->per_thread, (size_t)(end - begin) * t->per_thread);
+}
+
+/* The most `work` per second of several tries. */
+static double best_rate(tw_pool *pool, unsigned threads, double work, task *t,
+                        void (*body)(void *data, int64_t begin, int64_t end))
+{
     double best = 0;
-    volatile float keep;
-    for (int t = 0; t < 8; t++) {
-        double start = seconds_now();
-        keep = function();
-        double rate = 2.0 * CHAINS * ROUNDS * lanes / (seconds_now() - start);
+    for (int i = 0; i < 8; i++) {
+        double start = tw_seconds_now();
+        tw_pool_parallel_for(pool, threads, threads, body, t);
+        double rate = work / (tw_seconds_now() - start);
         best = rate > best ? rate : best;
     }
-    (void)keep;
     return best;
 }
 
-static double measure_bandwidth(void)
+static double measure_flops(tw_pool *pool, unsigned threads)
 {
-    enum { BYTES = 256 << 20 };
+    task t = {.flops = flops_v2};
+    unsigned lanes = 4;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
+        t.flops = flops_v4;
+        lanes = 16;
+    } else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        t.flops = flops_v3;
+        lanes = 8;
+    }
+#endif
+    return best_rate(pool, threads, 2.0 * CHAINS * ROUNDS * lanes * threads, &t, run_flops);
+}
+
+/* 0 when there is no memory for it. */
+static double measure_bandwidth(tw_pool *pool, unsigned threads)
+{
+    task t = {.per_thread = BYTES / sizeof *t.data / threads};
     uint64_t *data = malloc(BYTES);
-    double best = 1e9;
     if (!data)
-        return best;
+        return 0;
     for (size_t i = 0; i < BYTES / sizeof *data; i++)
         data[i] = i;
-    volatile uint64_t keep;
-    for (int t = 0; t < 4; t++) {
-        double start = seconds_now();
-        uint64_t sums[8] = {0};
-        for (size_t i = 0; i < BYTES / sizeof *data; i += 8)
-            for (int j = 0; j < 8; j++)
-                sums[j] += data[i + (size_t)j];
-        keep = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7];
-        double rate = BYTES / (seconds_now() - start);
-        best = rate > best ? rate : best;
-    }
-    (void)keep;
+    t.data = data;
+    double rate =
+        best_rate(pool, threads, (double)t.per_thread * sizeof *data * threads, &t, run_sums);
     free(data);
-    return best;
+    return rate;
 }
 
-double tw_peak_flops(void)
+bool tw_measure_peaks(unsigned threads, tw_peaks *out)
 {
-    static double peak;
-    if (peak == 0)
-        peak = measure_flops();
-    return peak;
-}
-
-double tw_peak_bandwidth(void)
-{
-    static double peak;
-    if (peak == 0)
-        peak = measure_bandwidth();
-    return peak;
+    tw_pool *pool;
+    if (tw_pool_create(threads, &pool) != TW_STATUS_OK)
+        return false;
+    *out = (tw_peaks){measure_flops(pool, threads), measure_bandwidth(pool, threads)};
+    tw_pool_destroy(pool);
+    return out->bandwidth > 0;
 }

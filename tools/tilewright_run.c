@@ -1,8 +1,9 @@
 /* tilewright_run.c: tilewright run MODEL|FILE. */
 #include "tilewright.h"
 
-#include "base/arena.h"
+#include "ir/scalar.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ enum { OPT_OUTPUTS = 512 };
 typedef struct run_verb {
     tw_compile_args compile;
     tw_input_args input;
-    const char *model, *outputs;
+    unsigned threads;
+    const char *outputs;
 } run_verb;
 
 static const struct argp_option options[] = {
@@ -26,18 +28,11 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &v->compile;
         state->child_inputs[1] = &v->input;
+        state->child_inputs[2] = &v->threads;
+        v->input.ctx = v->compile.ctx;
         break;
     case OPT_OUTPUTS:
         v->outputs = arg;
-        break;
-    case ARGP_KEY_ARG:
-        if (v->model)
-            argp_error(state, "one MODEL, not also '%s'", arg);
-        v->model = arg;
-        break;
-    case ARGP_KEY_END:
-        if (!v->model)
-            argp_error(state, "which MODEL?");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -46,7 +41,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_child children[] = {
-    {&tw_compile_argp, 0, 0, 0}, {&tw_input_argp, 0, 0, 0}, {0}};
+    {&tw_compile_argp, 0, 0, 0}, {&tw_input_argp, 0, 0, 0}, {&tw_threads_argp, 0, 0, 0}, {0}};
 static const struct argp argp = {
     options,
     parse,
@@ -56,28 +51,30 @@ static const struct argp argp = {
     0,
     0};
 
-static void print_output(const tw_tensor_info *info, const int64_t *dims, const void *data,
-                         size_t size)
+static void print_element(tw_elem elem, const void *data, size_t i)
+{
+    if (elem == TW_STRING) {
+        printf(" \"%s\"", ((const char *const *)data)[i]);
+        return;
+    }
+    tw_number n = tw_scalar_load(elem, data, i);
+    if (tw_elem_is_float(elem))
+        printf(" %g", n.real);
+    else if (elem == TW_U64)
+        printf(" %" PRIu64, (uint64_t)n.integer);
+    else
+        printf(" %" PRId64, n.integer);
+}
+
+static void print_output(const tw_tensor_info *info, const int64_t *dims, const void *data)
 {
     printf("%s: %s[", info->name, tw_elem_name(info->elem));
     for (unsigned i = 0; i < info->rank; i++)
         printf("%s%lld", i ? "x" : "", (long long)dims[i]);
     fputs("]", stdout);
-    size_t width = tw_elem_bits(info->elem) / 8, n = size / width;
-    for (size_t i = 0; i < n && i < 6; i++) {
-        const char *at = (const char *)data + i * width;
-        if (info->elem == TW_F32)
-            printf(" %g", (double)*(const float *)(const void *)at);
-        else if (info->elem == TW_F64)
-            printf(" %g", *(const double *)(const void *)at);
-        else if (info->elem == TW_I64)
-            printf(" %lld", (long long)*(const int64_t *)(const void *)at);
-        else if (info->elem == TW_I32)
-            printf(" %d", *(const int32_t *)(const void *)at);
-        else if (width == 1)
-            printf(" %d",
-                   info->elem == TW_I8 ? *(const signed char *)at : *(const unsigned char *)at);
-    }
+    size_t n = tw_count(info->rank, dims);
+    for (size_t i = 0; i < n && i < 6; i++)
+        print_element(info->elem, data, i);
     puts(n > 6 ? " ..." : "");
 }
 
@@ -95,27 +92,25 @@ static bool give_outputs(run_verb *v, const tw_model *model, const tw_session *s
         a->data = (void *)tw_session_output(session, i, &a->size);
         if (a->rank)
             memcpy(a->dims, dims, a->rank * sizeof *dims);
-        print_output(info, dims, a->data, a->size);
+        print_output(info, dims, a->data);
     }
     return !v->outputs || tw_npz_write(ctx, v->outputs, arrays, n);
 }
 
-static bool run(run_verb *v)
+static bool run(void *verb)
 {
+    run_verb *v = verb;
     tw_context *ctx = v->compile.ctx;
     tw_arrays given;
     tw_model *model;
-    if (!tw_prepare(&v->compile) || !tw_read_inputs(ctx, &v->input, "", &given) ||
-        !tw_load_any(&v->compile, v->model, &given, &model))
+    if (!tw_read_inputs(&v->input, &given) || !tw_load_model(&v->compile, &given, &model))
         return false;
-    tw_array *bound =
-        TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, tw_model_get_info(model)->inputs);
-    bool fine = tw_bind_inputs(ctx, model, &given, bound);
-    tw_session_options options = {.threads = v->input.threads};
-    tw_session *session = fine ? tw_open_session(model, &options, bound) : NULL;
-    fine = session != NULL;
+    const tw_array *bound = tw_bind_inputs(ctx, model, &given);
+    tw_session_options options = {.threads = v->threads};
+    tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
+    bool fine = session != NULL;
     if (fine && tw_session_run(session) != TW_STATUS_OK)
-        fine = tw_report_runtime(v->model) == TW_EXIT_OK;
+        fine = tw_runtime_error(ctx, v->compile.model);
     fine = fine && give_outputs(v, model, session);
     tw_session_destroy(session);
     tw_model_free(model);
@@ -124,9 +119,6 @@ static bool run(run_verb *v)
 
 int tw_verb_run(int argc, char **argv)
 {
-    run_verb v = {.model = NULL};
-    v.compile.ctx = tw_context_create(0);
-    argp_parse(&argp, argc, argv, 0, NULL, &v);
-    bool fine = run(&v);
-    return tw_finish(&v.compile, fine);
+    run_verb v = {.outputs = NULL};
+    return tw_run_verb(&argp, argc, argv, &v, &v.compile, run);
 }

@@ -634,7 +634,11 @@ typedef struct tw_pipeline_options {
  * text is wrong; otherwise stops at the first failure, with an error that names the pass. */
 bool tw_run_pipeline(tw_context *ctx, tw_op *root, const char *pipeline,
                      const tw_pipeline_options *options);
-/* Table of seconds and changes per pass since the context was made. */
+/* Adds to the seconds of a stage ("import", "link"), which may consist of passes and more. `stage`
+ * must live as long as the context. */
+void tw_timing_add(tw_context *ctx, const char *stage, double seconds);
+/* Tables, since the context was made: seconds per stage, when there are any; seconds and changes
+ * per pass. */
 const char *tw_pipeline_report(tw_context *ctx);
 
 /* ---- Rewriting

@@ -33,4 +33,8 @@ bool tw_compile_module(tw_compilation *c);
 /* The artifact of a finished compilation: descriptor, objects, constants. */
 bool tw_describe_artifact(tw_compilation *c, tw_artifact *out);
 
+/* A finished compilation as a nameless file, ready for tw_model_load_fd and the caller's to close;
+ * -1 after a diagnostic. */
+int tw_link_temporary(tw_compilation *c);
+
 #endif

@@ -5,6 +5,7 @@
 #include "driver/compilation.h"
 
 #include "base/arena.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "codegen/llvm/target.h"
 #include "dialect/core/core.h"
@@ -17,6 +18,15 @@
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
+
+/* The end of a stage that began at `start`. */
+static bool end_stage(tw_context *ctx, const tw_compile_options *o, const char *stage, double start,
+                      bool fine)
+{
+    if (o->passes.timing)
+        tw_timing_add(ctx, stage, tw_seconds_now() - start);
+    return fine;
+}
 
 /* ---- Import ---- */
 
@@ -48,7 +58,10 @@ static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options
                                  .n_values = o->n_values,
                                  .extra_outputs = o->extra_outputs,
                                  .n_extra_outputs = o->n_extra_outputs};
-    return tw_import_onnx(ctx, path, &options);
+    double start = tw_seconds_now();
+    tw_op *module = tw_import_onnx(ctx, path, &options);
+    end_stage(ctx, o, "import", start, module != NULL);
+    return module;
 }
 
 /* ---- From a module to code ---- */
@@ -92,10 +105,11 @@ static bool compile_graph(tw_compilation *c)
 {
     const tw_compile_options *o = c->options;
     const char *pipeline = o->pipeline ? o->pipeline : tw_graph_pipeline(o->opt_level);
-    return run_passes(c, c->graph, pipeline, c);
+    double start = tw_seconds_now();
+    return end_stage(c->ctx, o, "graph passes", start, run_passes(c, c->graph, pipeline, c));
 }
 
-static bool compile_loops(tw_compilation *c)
+static bool make_loops(tw_compilation *c)
 {
     if (!read_signature(c) || !run_passes(c, c->graph, tw_lowering_pipeline(), c) ||
         !run_passes(c, c->graph, "func(place-constants)", c) || !find_targets(c))
@@ -111,7 +125,13 @@ static bool compile_loops(tw_compilation *c)
     return true;
 }
 
-static bool generate_code(tw_compilation *c, tw_code_form form)
+static bool compile_loops(tw_compilation *c)
+{
+    double start = tw_seconds_now();
+    return end_stage(c->ctx, c->options, "lowering and loop passes", start, make_loops(c));
+}
+
+static bool make_code(tw_compilation *c, tw_code_form form)
 {
     for (size_t i = 0; i < c->n_variants; i++) {
         tw_variant *v = &c->variants[i];
@@ -125,6 +145,12 @@ static bool generate_code(tw_compilation *c, tw_code_form form)
             return false;
     }
     return true;
+}
+
+static bool generate_code(tw_compilation *c, tw_code_form form)
+{
+    double start = tw_seconds_now();
+    return end_stage(c->ctx, c->options, "code generation", start, make_code(c, form));
 }
 
 bool tw_compile_module(tw_compilation *c)
@@ -180,13 +206,13 @@ static bool write_code_text(tw_compilation *c, const char *path)
     return write_text(c->ctx, path, parts, sizes, n);
 }
 
-static bool write_model(tw_compilation *c, const char *path)
+static bool link_model(tw_compilation *c, const char *path)
 {
     tw_artifact artifact;
     return tw_describe_artifact(c, &artifact) && tw_artifact_write(c->ctx, &artifact, path);
 }
 
-static bool write_object(tw_compilation *c, const char *path)
+static bool link_object(tw_compilation *c, const char *path)
 {
     tw_artifact artifact;
     const char *prefix = tw_artifact_prefix(c->ctx, path);
@@ -196,13 +222,31 @@ static bool write_object(tw_compilation *c, const char *path)
             tw_artifact_write_header(c->ctx, &artifact, prefix, c->options->header));
 }
 
+int tw_link_temporary(tw_compilation *c)
+{
+    tw_artifact artifact;
+    if (!tw_describe_artifact(c, &artifact))
+        return -1;
+    int fd = tw_artifact_temporary(c->ctx, artifact.model.constants_size);
+    if (fd < 0 || tw_artifact_write_fd(c->ctx, &artifact, fd))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static bool link_files(tw_compilation *c, const char *path)
+{
+    double start = tw_seconds_now();
+    bool fine = c->options->emit == TW_EMIT_OBJECT ? link_object(c, path) : link_model(c, path);
+    return end_stage(c->ctx, c->options, "link", start, fine);
+}
+
 static bool emit(tw_compilation *c, const char *path)
 {
     switch (c->options->emit) {
     case TW_EMIT_MODEL:
-        return tw_compile_module(c) && write_model(c, path);
     case TW_EMIT_OBJECT:
-        return tw_compile_module(c) && write_object(c, path);
+        return tw_compile_module(c) && link_files(c, path);
     case TW_EMIT_ASM:
         return compile_graph(c) && compile_loops(c) && generate_code(c, TW_CODE_ASM) &&
                write_code_text(c, path);
@@ -250,18 +294,11 @@ static bool compile_to_file(job *j)
 static bool compile_to_fd(job *j)
 {
     tw_compilation c;
-    tw_artifact artifact;
-    if (!start(&c, j->ctx, j->model, j->options) || !tw_compile_module(&c) ||
-        !tw_describe_artifact(&c, &artifact))
+    if (!start(&c, j->ctx, j->model, j->options) || !tw_compile_module(&c))
         return false;
-    *j->fd = tw_artifact_temporary(j->ctx, artifact.model.constants_size);
-    if (*j->fd < 0)
-        return false;
-    if (tw_artifact_write_fd(j->ctx, &artifact, *j->fd))
-        return true;
-    close(*j->fd);
-    *j->fd = -1;
-    return false;
+    double begin = tw_seconds_now();
+    *j->fd = tw_link_temporary(&c);
+    return end_stage(j->ctx, j->options, "link", begin, *j->fd >= 0);
 }
 
 static bool import_only(job *j)

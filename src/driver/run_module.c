@@ -62,15 +62,12 @@ static bool run_compiled(tw_context *ctx, tw_op *module, const tw_compile_option
                               .threads = options->threads,
                               .pipeline = "fuse-ops"};
     tw_compilation c = {.ctx = ctx, .options = &own, .name = "constants", .graph = module};
-    tw_artifact artifact;
-    if (!tw_compile_module(&c) || !tw_describe_artifact(&c, &artifact))
-        return false;
-    int fd = tw_artifact_temporary(ctx, artifact.model.constants_size);
+    int fd = tw_compile_module(&c) ? tw_link_temporary(&c) : -1;
     if (fd < 0)
         return false;
     tw_model *model = NULL;
-    bool fine = tw_artifact_write_fd(ctx, &artifact, fd);
-    if (fine && tw_model_load_fd(fd, "constants", NULL, &model) != TW_STATUS_OK)
+    bool fine = true;
+    if (tw_model_load_fd(fd, "constants", NULL, &model) != TW_STATUS_OK)
         fine = tw_error(ctx, NULL, "constants cannot be computed: %s", tw_last_error());
     fine = fine && run_session(ctx, model, buffers);
     tw_model_free(model);

@@ -22,12 +22,13 @@ typedef struct tw_unique {
     size_t count, slot_count;
 } tw_unique;
 
-/* Seconds and changes of one pass, for tw_pipeline_report. */
+/* Seconds and changes of one pass or stage, for tw_pipeline_report. */
 typedef struct tw_pass_stats {
     const char *name;
     double seconds;
     uint64_t runs, changes;
 } tw_pass_stats;
+typedef TW_VEC(tw_pass_stats) tw_stats_list;
 
 struct tw_context {
     tw_arena *arena;
@@ -44,7 +45,7 @@ struct tw_context {
     tw_map ifaces;    /* (def, iface) -> impl */
     TW_VEC(const tw_pass *) passes;
     tw_map pass_names; /* name -> tw_pass */
-    TW_VEC(tw_pass_stats) pass_stats;
+    tw_stats_list pass_stats, stage_stats;
 
     tw_diagnostic *diagnostics, *last_diagnostic;
     size_t kept_diagnostics, errors;

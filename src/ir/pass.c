@@ -2,10 +2,10 @@
  * seconds and changes. */
 #include "ir/pipeline.h"
 
+#include "base/clock.h"
 #include "base/suggest.h"
 
 #include <string.h>
-#include <time.h>
 
 /* ---- Registry ---- */
 
@@ -73,39 +73,69 @@ const char *tw_pass_string(const tw_pass_run *run, const char *name, const char 
 
 /* ---- Statistics ---- */
 
-static double now(void)
+/* The row of that name in a list of statistics, which is added when missing. */
+static tw_pass_stats *stats_of(tw_context *ctx, tw_stats_list *list, const char *name)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    size_t i = 0;
+    while (i < list->len && strcmp(list->data[i].name, name) != 0)
+        i++;
+    if (i == list->len)
+        tw_vec_push(ctx->arena, list, ((tw_pass_stats){.name = name}));
+    return &list->data[i];
 }
 
 static void record(tw_context *ctx, const char *name, double seconds, uint64_t changes)
 {
-    size_t i = 0;
-    while (i < ctx->pass_stats.len && strcmp(ctx->pass_stats.data[i].name, name) != 0)
-        i++;
-    if (i == ctx->pass_stats.len)
-        tw_vec_push(ctx->arena, &ctx->pass_stats, ((tw_pass_stats){.name = name}));
-    tw_pass_stats *s = &ctx->pass_stats.data[i];
+    tw_pass_stats *s = stats_of(ctx, &ctx->pass_stats, name);
     s->seconds += seconds;
     s->changes += changes;
     s->runs++;
 }
 
-const char *tw_pipeline_report(tw_context *ctx)
+void tw_timing_add(tw_context *ctx, const char *stage, double seconds)
+{
+    tw_pass_stats *s = stats_of(ctx, &ctx->stage_stats, stage);
+    s->seconds += seconds;
+    s->runs++;
+}
+
+static double share(double seconds, double total)
+{
+    return total > 0 ? 100 * seconds / total : 0;
+}
+
+static double total_seconds(const tw_stats_list *list)
 {
     double total = 0;
-    for (size_t i = 0; i < ctx->pass_stats.len; i++)
-        total += ctx->pass_stats.data[i].seconds;
-    const char *text = tw_arena_printf(ctx->arena, "%10s %7s %6s %9s  %s\n", "seconds", "share",
-                                       "runs", "changes", "pass");
+    for (size_t i = 0; i < list->len; i++)
+        total += list->data[i].seconds;
+    return total;
+}
+
+static const char *report_stages(tw_context *ctx)
+{
+    double total = total_seconds(&ctx->stage_stats);
+    const char *text =
+        tw_arena_printf(ctx->arena, "%10s %7s %6s  %s\n", "seconds", "share", "runs", "stage");
+    for (size_t i = 0; i < ctx->stage_stats.len; i++) {
+        const tw_pass_stats *s = &ctx->stage_stats.data[i];
+        text = tw_arena_printf(ctx->arena, "%s%10.4f %6.1f%% %6llu  %s\n", text, s->seconds,
+                               share(s->seconds, total), (unsigned long long)s->runs, s->name);
+    }
+    return tw_arena_printf(ctx->arena, "%s%10.4f %6.1f%% %6s  total\n\n", text, total, 100.0, "");
+}
+
+const char *tw_pipeline_report(tw_context *ctx)
+{
+    double total = total_seconds(&ctx->pass_stats);
+    const char *text = tw_arena_printf(ctx->arena, "%s%10s %7s %6s %9s  %s\n",
+                                       ctx->stage_stats.len ? report_stages(ctx) : "", "seconds",
+                                       "share", "runs", "changes", "pass");
     for (size_t i = 0; i < ctx->pass_stats.len; i++) {
         const tw_pass_stats *s = &ctx->pass_stats.data[i];
-        text =
-            tw_arena_printf(ctx->arena, "%s%10.4f %6.1f%% %6llu %9llu  %s\n", text, s->seconds,
-                            total > 0 ? 100 * s->seconds / total : 0.0, (unsigned long long)s->runs,
-                            (unsigned long long)s->changes, s->name);
+        text = tw_arena_printf(ctx->arena, "%s%10.4f %6.1f%% %6llu %9llu  %s\n", text, s->seconds,
+                               share(s->seconds, total), (unsigned long long)s->runs,
+                               (unsigned long long)s->changes, s->name);
     }
     return tw_arena_printf(ctx->arena, "%s%10.4f %6.1f%% %6s %9s  %s\n", text, total, 100.0, "", "",
                            "total");
@@ -136,10 +166,10 @@ static void dump(pipeline_run *p, const char *when, const tw_pass *pass, const t
 
 static bool verify(pipeline_run *p, tw_op *root)
 {
-    double start = now();
+    double start = tw_seconds_now();
     bool fine = tw_verify(p->ctx, root);
     if (p->options->timing)
-        record(p->ctx, "(verification)", now() - start, 0);
+        record(p->ctx, "(verification)", tw_seconds_now() - start, 0);
     return fine;
 }
 
@@ -157,10 +187,10 @@ static bool run_pass(pipeline_run *p, const tw_pipeline_item *item, tw_op *root,
         .user = p->options->user,
         .max_changes = item->max_changes == UINT64_MAX ? UINT64_MAX : item->max_changes - *changes};
     size_t errors = tw_error_count(p->ctx);
-    double start = now();
+    double start = tw_seconds_now();
     bool fine = pass->run(&run);
     if (p->options->timing)
-        record(p->ctx, pass->name, now() - start, run.changes);
+        record(p->ctx, pass->name, tw_seconds_now() - start, run.changes);
     *changes += run.changes < run.max_changes ? run.changes : run.max_changes;
     if (is_named(p->options->dump_after, pass))
         dump(p, "after", pass, root);

@@ -91,6 +91,19 @@ static bool bind_input(tw_onnx *im, const Onnx__ValueInfoProto *input, const tw_
     return true;
 }
 
+/* "; the inputs: 'a', 'b'", the first ones, and which may have been meant. */
+static const char *inputs_text(tw_onnx *im, const Onnx__GraphProto *graph, const char *meant)
+{
+    enum { SHOWN = 8 };
+    const char *text = "";
+    for (size_t i = 0; i < graph->n_input && i < SHOWN; i++)
+        text = tw_arena_printf(im->arena, "%s%s'%s'", text,
+                               i ? ", " : "; the inputs: ", tw_onnx_text(graph->input[i]->name));
+    if (graph->n_input > SHOWN)
+        text = tw_arena_printf(im->arena, "%s, …", text);
+    return meant ? tw_arena_printf(im->arena, "%s; did you mean '%s'?", text, meant) : text;
+}
+
 bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph)
 {
     im->bound = tw_map_make(im->arena);
@@ -108,9 +121,8 @@ bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph)
                 return false;
         }
         if (!found)
-            return tw_error(im->ctx, im->loc, "a shape is given for '%s', which is no input%s%s%s",
-                            given->name, near.best ? "; did you mean '" : "",
-                            near.best ? near.best : "", near.best ? "'?" : "");
+            return tw_error(im->ctx, im->loc, "a shape is given for '%s', which is no input%s",
+                            given->name, inputs_text(im, graph, near.best));
     }
     return true;
 }

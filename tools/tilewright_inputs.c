@@ -1,0 +1,181 @@
+/* tilewright_inputs.c: from the command line to a session with inputs set. */
+#include "tilewright.h"
+
+#include "ir/scalar.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t tw_count(unsigned rank, const int64_t *dims)
+{
+    size_t n = 1;
+    for (unsigned i = 0; i < rank; i++)
+        n *= (size_t)dims[i];
+    return n;
+}
+
+/* ---- What is given ---- */
+
+/* Puts an array in the place of an earlier one of its name. Without data: it is to be made up. */
+static void put(tw_context *ctx, tw_arrays *arrays, tw_array added)
+{
+    for (size_t i = 0; i < arrays->n; i++)
+        if (!strcmp(arrays->items[i].name, added.name)) {
+            arrays->items[i] = added;
+            return;
+        }
+    tw_array *grown = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, arrays->n + 1);
+    if (arrays->n)
+        memcpy(grown, arrays->items, arrays->n * sizeof *grown);
+    grown[arrays->n++] = added;
+    arrays->items = grown;
+}
+
+static bool put_named(tw_context *ctx, const char *text, tw_arrays *out)
+{
+    const char *equals = strrchr(text, '=');
+    tw_array a = {0};
+    if (strcmp(equals + 1, "random") != 0 && !tw_npy_read(ctx, equals + 1, &a))
+        return false;
+    a.name = tw_intern(ctx, text, (size_t)(equals - text));
+    put(ctx, out, a);
+    return true;
+}
+
+bool tw_read_inputs(const tw_input_args *args, tw_arrays *out)
+{
+    *out = (tw_arrays){0};
+    if (args->npz && !tw_npz_read(args->ctx, args->npz, out))
+        return false;
+    for (size_t i = 0; i < args->named.len; i++)
+        if (!put_named(args->ctx, args->named.data[i], out))
+            return false;
+    return true;
+}
+
+/* ---- What is made up ---- */
+
+/* splitmix64: small, the same on every machine. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Floating point in [-1, 1], integers and booleans 0 or 1 (which are valid indices and masks),
+ * empty strings. */
+static void fill_random(tw_array *a, uint64_t state)
+{
+    for (size_t i = 0, n = tw_count(a->rank, a->dims); i < n; i++) {
+        uint64_t r = next_random(&state);
+        tw_number value = {.integer = (int64_t)(r >> 63)};
+        if (tw_elem_is_float(a->elem))
+            value.real = tw_scalar_round(a->elem, (double)(r >> 11) * 0x1p-52 - 1.0);
+        if (a->elem == TW_STRING)
+            ((const char **)a->data)[i] = "";
+        else
+            tw_scalar_store(a->elem, a->data, i, value);
+    }
+}
+
+static const char *shape_text(tw_context *ctx, unsigned rank, const int64_t *dims)
+{
+    const char *text = "";
+    for (unsigned i = 0; i < rank; i++)
+        text = tw_arena_printf(tw_context_arena(ctx), dims[i] < 0 ? "%s%s?" : "%s%s%lld", text,
+                               i ? "x" : "", (long long)dims[i]);
+    return rank ? text : "scalar";
+}
+
+static bool make_up(tw_context *ctx, const tw_tensor_info *info, uint64_t seed, tw_array *out)
+{
+    *out = (tw_array){.name = info->name, .elem = info->elem, .rank = info->rank};
+    for (unsigned i = 0; i < info->rank; i++)
+        out->dims[i] = info->dims[i] < 0 ? 1 : info->dims[i];
+    if (!tw_array_size(out->elem, out->rank, out->dims, &out->size))
+        return tw_error(ctx, NULL, "input '%s' is too large to make up", info->name);
+    out->data = tw_context_alloc(ctx, out->size);
+    fill_random(out, seed);
+    fprintf(stderr, "input '%s': random %s %s\n", info->name, tw_elem_name(info->elem),
+            shape_text(ctx, out->rank, out->dims));
+    return true;
+}
+
+/* ---- Against the model ---- */
+
+typedef const tw_tensor_info *(*tensor_at)(const tw_model *model, size_t i);
+
+/* "'a', 'b'", or "none". */
+static const char *names_text(tw_context *ctx, const tw_model *model, tensor_at at)
+{
+    const char *text = "";
+    for (size_t i = 0; at(model, i); i++)
+        text = tw_arena_printf(tw_context_arena(ctx), "%s%s'%s'", text, i ? ", " : "",
+                               at(model, i)->name);
+    return *text ? text : "none";
+}
+
+static bool only(tw_context *ctx, const tw_model *model, const tw_arrays *arrays, const char *kind,
+                 tensor_at at, long (*find)(const tw_model *model, const char *name))
+{
+    bool fine = true;
+    for (size_t i = 0; i < arrays->n; i++)
+        if (find(model, arrays->items[i].name) < 0)
+            fine = tw_error(ctx, NULL, "the model has no %s '%s'; its %ss: %s", kind,
+                            arrays->items[i].name, kind, names_text(ctx, model, at));
+    return fine;
+}
+
+bool tw_only_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *arrays)
+{
+    return only(ctx, model, arrays, "input", tw_model_input, tw_model_find_input);
+}
+
+bool tw_only_outputs(tw_context *ctx, const tw_model *model, const tw_arrays *arrays)
+{
+    return only(ctx, model, arrays, "output", tw_model_output, tw_model_find_output);
+}
+
+static bool fits(tw_context *ctx, const tw_tensor_info *info, const tw_array *a)
+{
+    bool same = a->elem == info->elem && a->rank == info->rank;
+    for (unsigned i = 0; same && i < a->rank; i++)
+        same = info->dims[i] < 0 || info->dims[i] == a->dims[i];
+    return same || tw_error(ctx, NULL, "input '%s' is given as %s %s, but the model takes %s %s",
+                            info->name, tw_elem_name(a->elem), shape_text(ctx, a->rank, a->dims),
+                            tw_elem_name(info->elem), shape_text(ctx, info->rank, info->dims));
+}
+
+const tw_array *tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given)
+{
+    size_t n = tw_model_get_info(model)->inputs;
+    tw_array *bound = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, n);
+    if (!tw_only_inputs(ctx, model, given))
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        const tw_tensor_info *info = tw_model_input(model, i);
+        const tw_array *a = tw_arrays_find(given, info->name);
+        if (a && a->data ? !fits(ctx, info, a) : !make_up(ctx, info, i + 1, &bound[i]))
+            return NULL;
+        if (a && a->data)
+            bound[i] = *a;
+    }
+    return bound;
+}
+
+tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_options *options,
+                            const tw_array *inputs)
+{
+    tw_session *session;
+    bool fine = tw_session_create(model, options, &session) == TW_STATUS_OK;
+    for (size_t i = 0; fine && i < tw_model_get_info(model)->inputs; i++)
+        fine = tw_session_set_input_shape(session, i, inputs[i].data, inputs[i].dims,
+                                          inputs[i].rank) == TW_STATUS_OK;
+    if (fine)
+        return session;
+    tw_runtime_error(ctx, "tilewright");
+    tw_session_destroy(session);
+    return NULL;
+}
