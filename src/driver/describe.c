@@ -14,7 +14,9 @@ static const char *type_text(tw_arena *arena, tw_type type)
 {
     const char *text = "";
     for (unsigned i = 0; i < type->rank; i++)
-        text = tw_arena_printf(arena, "%s%lldx", text, (long long)tw_type_dim(type, i));
+        text = tw_expr_is_const(type->dims[i])
+                   ? tw_arena_printf(arena, "%s%lldx", text, (long long)tw_type_dim(type, i))
+                   : tw_arena_printf(arena, "%s?x", text);
     return tw_arena_printf(arena, "%s%s", text, tw_elem_name(type->elem));
 }
 
@@ -25,9 +27,14 @@ static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, 
     tw_abi_tensor *tensors = TW_NEW_ARRAY(arena, tw_abi_tensor, n);
     for (unsigned i = 0; i < n; i++) {
         int64_t *dims = TW_NEW_ARRAY(arena, int64_t, types[i]->rank);
-        for (unsigned d = 0; d < types[i]->rank; d++)
-            dims[d] = tw_type_dim(types[i], d);
+        const char **texts = TW_NEW_ARRAY(arena, const char *, types[i]->rank);
+        for (unsigned d = 0; d < types[i]->rank; d++) {
+            texts[d] = tw_print_expr(c->ctx, types[i]->dims[d], NULL);
+            dims[d] = tw_expr_is_const(types[i]->dims[d]) ? tw_type_dim(types[i], d) : -1;
+        }
         tensors[i] = (tw_abi_tensor){.elem = types[i]->elem, .rank = types[i]->rank};
+        tensors[i].dim_texts = tw_type_is_static(types[i]) ? NULL : texts;
+        tensors[i].flags = tw_core_is_bound_type(c->graph, types[i]) ? TW_ABI_DYNAMIC : 0;
         tensors[i].dims = types[i]->rank ? dims : NULL;
         tensors[i].name = names && i < names->u.array.n ? names->u.array.items[i]->u.string.text
                                                         : tw_arena_printf(arena, "%u", i);
@@ -99,7 +106,7 @@ static void describe_buffers(tw_compilation *c, tw_op *main, tw_abi_variant *out
     uint32_t step = 0;
     for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
         uintptr_t number = 0;
-        if (tw_is_loop(op, TW_LOOP_ALLOC)) {
+        if (tw_is_loop(op, TW_LOOP_ALLOC) && tw_op_attr(op, "offset")) {
             tw_vec_push(arena, &buffers, describe_buffer(arena, op));
             number = buffers.len;
         } else if (tw_is_loop(op, TW_LOOP_VIEW)) {

@@ -4,6 +4,9 @@
  *                              ->   load s8, X[s7] */
 #include "interp/decode.h"
 
+#include "base/checked.h"
+#include "dialect/core/core.h"
+
 #include <string.h>
 
 enum { MAX_DEPTH = 1000 }; /* of nested regions */
@@ -70,11 +73,12 @@ static tw_place decode_expr(tw_decoder *d, tw_instr_vec *out, const tw_op *op, t
                             (long long)e->value);
         return tw_decode_place(d, op, tw_operand(op, first + (unsigned)e->value));
     }
-    if (e->kind == TW_EXPR_SYM)
-        tw_machine_fail(d->m, op,
-                        "size '%s' is not known: the interpreter runs static shapes; "
-                        "fix it with --shape",
-                        e->symbol);
+    if (e->kind == TW_EXPR_SYM) {
+        int64_t value;
+        if (!tw_machine_size(d->m, e, &value))
+            tw_machine_fail(d->m, op, "size '%s' is not known; fix it with --shape", e->symbol);
+        return tw_decode_const(d, (tw_slot){.i = value});
+    }
     if (!tw_exec_expr(e->kind))
         tw_machine_fail(d->m, op, "'%s' has an invalid expression", op->def->name);
     tw_place a = decode_expr(d, out, op, e->lhs, first);
@@ -121,20 +125,21 @@ tw_membuf *tw_decode_buffer(tw_decoder *d, const tw_op *user, const tw_value *va
 
 tw_membuf *tw_decode_new_buffer(tw_decoder *d, const tw_op *op, const tw_value *value)
 {
-    int64_t count;
+    int64_t count = 1;
     tw_type type = value->type;
-    if (type->kind != TW_TYPE_BUFFER || !tw_type_static_count(type, &count) ||
-        count > INT64_MAX / 8 || type->elem == TW_STRING)
+    bool fine = type->kind == TW_TYPE_BUFFER && type->elem != TW_STRING;
+    int64_t *dims = TW_NEW_ARRAY(d->arena, int64_t, type->rank);
+    for (unsigned i = 0; fine && i < type->rank; i++)
+        fine = tw_machine_size(d->m, type->dims[i], &dims[i]) && dims[i] >= 0 &&
+               tw_mul_i64(count, dims[i], &count);
+    if (!fine || count > INT64_MAX / 8)
         tw_machine_fail(d->m, op,
-                        "the interpreter runs buffers of numbers of static shape, not "
-                        "%s",
+                        "the interpreter runs buffers of numbers, their sizes known, not %s",
                         tw_print_type(d->m->ctx, type));
     tw_membuf *buffer = TW_NEW(d->arena, tw_membuf);
-    int64_t *dims = TW_NEW_ARRAY(d->arena, int64_t, type->rank);
     int64_t *strides = TW_NEW_ARRAY(d->arena, int64_t, type->rank);
     int64_t stride = 1;
     for (unsigned i = type->rank; i-- > 0;) {
-        dims[i] = tw_type_dim(type, i);
         strides[i] = stride;
         stride *= dims[i] ? dims[i] : 1;
     }
@@ -171,6 +176,16 @@ uint32_t tw_decode_variable(tw_decoder *d, const tw_value *value)
     return slot;
 }
 
+/* Whether all sizes are known. */
+static bool is_known(const tw_machine *m, tw_type type)
+{
+    int64_t size;
+    for (unsigned i = 0; i < type->rank; i++)
+        if (!tw_machine_size(m, type->dims[i], &size))
+            return false;
+    return true;
+}
+
 tw_program *tw_decode(tw_machine *m, const tw_op *op)
 {
     tw_program *program = tw_map_get_ptr(&m->programs, op);
@@ -179,21 +194,39 @@ tw_program *tw_decode(tw_machine *m, const tw_op *op)
     const tw_op *caller = m->kernel;
     m->kernel = op;
     program = TW_NEW(m->arena, tw_program);
-    tw_decoder d = {.m = m,
-                    .arena = m->arena,
-                    .places = tw_map_make(m->arena),
-                    .buffers = tw_map_make(m->arena),
-                    .constants = tw_map_make(m->arena),
-                    .computed = tw_map_make(m->arena)};
+    tw_decoder *d = TW_NEW(m->arena, tw_decoder);
+    *d = (tw_decoder){.m = m,
+                      .arena = m->arena,
+                      .places = tw_map_make(m->arena),
+                      .buffers = tw_map_make(m->arena),
+                      .constants = tw_map_make(m->arena),
+                      .computed = tw_map_make(m->arena),
+                      .program = program};
     const tw_region *region = &op->regions[0];
+    bool function = tw_is_core(op, TW_CORE_FUNC);
     program->op = op;
     program->n_args = region->n_args;
     program->args = TW_NEW_ARRAY(m->arena, tw_membuf *, region->n_args);
     for (unsigned i = 0; i < region->n_args; i++)
-        program->args[i] = tw_decode_new_buffer(&d, op, region->args[i]);
-    program->body = tw_decode_region(&d, region);
-    program->slots = d.slots.data;
+        if (!function || is_known(m, region->args[i]->type))
+            program->args[i] = tw_decode_new_buffer(d, op, region->args[i]);
+    if (function)
+        program->function = d;
+    else
+        program->body = tw_decode_region(d, region);
+    program->slots = d->slots.data;
     tw_map_put_ptr(&m->programs, op, program);
     m->kernel = caller;
     return program;
+}
+
+void tw_run_function(tw_machine *m, tw_program *program)
+{
+    tw_decoder *d = program->function;
+    for (const tw_op *op = program->op->regions[0].first; op; op = op->next) {
+        tw_instr_vec out = {0};
+        tw_decode_op(d, &out, op);
+        m->r = d->slots.data;
+        tw_run_code(m, &(tw_code){out.data, out.len});
+    }
 }

@@ -16,6 +16,7 @@ typedef struct tw_decoder {
     TW_VEC(tw_slot) slots;
     uint64_t region, regions; /* number of the region being decoded, and of the last one */
     unsigned depth;
+    tw_program *program;
 } tw_decoder;
 
 /* Appends the instructions of one operation. */

@@ -180,6 +180,21 @@ static void decode_view(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     in->imm = tw_op_int(op, "offset", 0);
 }
 
+/* ---- Sizes ---- */
+
+static void decode_bind(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
+{
+    tw_membuf *buffer = tw_decode_buffer(d, op, tw_operand(op, 0));
+    tw_decode_emit(d, out, tw_exec_bind, op, 0)->extra = buffer;
+}
+
+/* Sizes are bound by now: the output is an argument like others. */
+static void decode_provide(tw_decoder *d, const tw_op *op)
+{
+    const tw_value *output = tw_operand(op, 0);
+    tw_machine_bind(d->m, d->program, output->index, tw_decode_new_buffer(d, op, output), false);
+}
+
 /* ---- Control ---- */
 
 static void decode_for(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
@@ -213,8 +228,8 @@ static void decode_block(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     int64_t *sizes = TW_NEW_ARRAY(d->arena, int64_t, block->n);
     bool *reduce = TW_NEW_ARRAY(d->arena, bool, block->n);
     for (unsigned i = 0; i < block->n; i++) {
-        if (!tw_expr_as_const(extents->u.map.exprs[i], &sizes[i]))
-            tw_machine_fail(d->m, op, "the interpreter runs blocks of static extents");
+        if (!tw_machine_size(d->m, extents->u.map.exprs[i], &sizes[i]))
+            tw_machine_fail(d->m, op, "an extent of the block is not known");
         reduce[i] = tw_block_iter_reduces(op, i);
         uint32_t slot = tw_decode_variable(d, op->regions[1].args[i]);
         if (op->regions[0].n_args > i)
@@ -267,6 +282,12 @@ void tw_decode_op(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
         return;
     case TW_LOOP_VIEW:
         decode_view(d, out, op);
+        return;
+    case TW_LOOP_BIND:
+        decode_bind(d, out, op);
+        return;
+    case TW_LOOP_PROVIDE:
+        decode_provide(d, op);
         return;
     case TW_LOOP_FOR:
     case TW_LOOP_FOR_DYNAMIC:

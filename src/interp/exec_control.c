@@ -97,7 +97,10 @@ void tw_run_program(tw_machine *m, tw_program *program)
     const tw_op *kernel = m->kernel;
     m->r = program->slots;
     m->kernel = program->op;
-    tw_run_code(m, &program->body);
+    if (program->function)
+        tw_run_function(m, program);
+    else
+        tw_run_code(m, &program->body);
     m->r = slots;
     m->kernel = kernel;
 }

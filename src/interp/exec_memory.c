@@ -144,3 +144,51 @@ void tw_exec_view(tw_machine *m, const tw_instr *in)
     to->offset = from->offset + (size_t)in->imm;
     to->read_only = from->read_only;
 }
+
+/* ---- Sizes ---- */
+
+void tw_machine_set_size(tw_machine *m, const char *symbol, int64_t value)
+{
+    int64_t *known = tw_map_get_str(&m->sizes, symbol);
+    if (known && *known == value)
+        return;
+    if (known)
+        m->programs = tw_map_make(m->arena);
+    int64_t *size = TW_NEW(m->arena, int64_t);
+    *size = value;
+    tw_map_put_str(&m->sizes, symbol, size);
+}
+
+static bool look_up(void *data, const char *name, int64_t *out)
+{
+    const int64_t *size = tw_map_get_str(&((const tw_machine *)data)->sizes, name);
+    if (size)
+        *out = *size;
+    return size != NULL;
+}
+
+bool tw_machine_size(const tw_machine *m, tw_expr e, int64_t *out)
+{
+    return tw_expr_eval(e, NULL, 0, look_up, (void *)m, out);
+}
+
+void tw_exec_bind(tw_machine *m, const tw_instr *in)
+{
+    const tw_membuf *buffer = in->extra;
+    tw_attr symbols = tw_op_attr(in->op, "symbols"), expect = tw_op_attr(in->op, "expect");
+    for (size_t i = 0; i < symbols->u.array.n; i++) {
+        const char *symbol = symbols->u.array.items[i]->u.string.text;
+        size_t at = buffer->offset + i;
+        check_read(m, in, buffer, at);
+        int64_t value = tw_scalar_load(TW_I64, buffer->data, at).integer, wanted;
+        if (*symbol && (value < 0 || value > INT32_MAX))
+            tw_machine_fail(m, in->op, "%s: size '%s' is %lld",
+                            tw_op_string(in->op, "what", "sizes"), symbol, (long long)value);
+        if (*symbol)
+            tw_machine_set_size(m, symbol, value);
+        if (expect && (!tw_machine_size(m, expect->u.map.exprs[i], &wanted) || wanted != value))
+            tw_machine_fail(m, in->op, "%s: number %zu is %lld, not %s",
+                            tw_op_string(in->op, "what", "sizes"), i, (long long)value,
+                            tw_print_expr(m->ctx, expect->u.map.exprs[i], NULL));
+    }
+}

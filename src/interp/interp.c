@@ -18,29 +18,35 @@ _Noreturn void tw_machine_fail(tw_machine *m, const tw_op *op, const char *forma
     longjmp(m->failed, 1);
 }
 
-/* Gives the arguments memory; outputs get stamps, so that reads before writes are seen. */
-static void bind_arguments(tw_machine *m, tw_program *program, const tw_interp_buffer *buffers,
-                           unsigned n)
+void tw_machine_bind(tw_machine *m, tw_program *program, unsigned i, tw_membuf *arg, bool exact)
 {
-    int64_t outputs = tw_op_int(program->op, "outputs", 0);
+    const tw_interp_buffer *given = &m->buffers[i];
+    size_t bytes;
+    if (!tw_elem_bytes(arg->elem, arg->count, &bytes) || bytes > given->size ||
+        (exact && bytes != given->size))
+        tw_machine_fail(m, program->op, "argument %u takes %zu bytes, %zu given", i, bytes,
+                        given->size);
+    arg->data = given->data;
+    arg->read_only = (int64_t)i < (int64_t)program->n_args - tw_op_int(program->op, "outputs", 0);
+    arg->written = arg->read_only ? NULL : TW_NEW_ARRAY(m->arena, uint32_t, arg->count);
+    program->args[i] = arg;
+}
+
+static void bind_arguments(tw_machine *m, tw_program *program, unsigned n)
+{
     if (n != program->n_args)
         tw_machine_fail(m, program->op, "%u buffers given for %u arguments", n, program->n_args);
-    for (unsigned i = 0; i < n; i++) {
-        tw_membuf *arg = program->args[i];
-        size_t bytes;
-        if (!tw_elem_bytes(arg->elem, arg->count, &bytes) || bytes != buffers[i].size)
-            tw_machine_fail(m, program->op, "argument %u takes %zu bytes, %zu given", i, bytes,
-                            buffers[i].size);
-        arg->data = buffers[i].data;
-        arg->read_only = (int64_t)i < (int64_t)n - outputs;
-        arg->written = arg->read_only ? NULL : TW_NEW_ARRAY(m->arena, uint32_t, arg->count);
-    }
+    for (unsigned i = 0; i < n; i++)
+        if (program->args[i])
+            tw_machine_bind(m, program, i, program->args[i], true);
 }
 
 static void check_outputs(tw_machine *m, const tw_program *program)
 {
     for (unsigned i = 0; i < program->n_args; i++) {
         const tw_membuf *arg = program->args[i];
+        if (!arg)
+            tw_machine_fail(m, program->op, "output %u was not provided", i);
         for (size_t e = 0; arg->written && e < arg->count; e++)
             if (!arg->written[e])
                 tw_machine_fail(m, program->op, "element %zu of output %u was never written", e, i);
@@ -52,12 +58,16 @@ static void run(tw_machine *m, const tw_op *op, const tw_interp_buffer *buffers,
 {
     m->programs = tw_map_make(m->arena);
     m->symbols = tw_map_make(m->arena);
+    m->sizes = tw_map_make(m->arena);
+    m->buffers = buffers;
+    for (size_t i = 0; options && i < options->n_sizes; i++)
+        tw_machine_set_size(m, options->sizes[i].symbol, options->sizes[i].value);
     for (tw_op *o = op->region ? op->region->first : NULL; o; o = o->next)
         if (o->def->traits & TW_TRAIT_SYMBOL)
             tw_map_put_str(&m->symbols, tw_op_string(o, "sym_name", ""), o);
     tw_program *program = tw_decode(m, op);
     m->kernel = op;
-    bind_arguments(m, program, buffers, n);
+    bind_arguments(m, program, n);
     tw_run_program(m, program);
     if (!options || !options->partial_outputs)
         check_outputs(m, program);

@@ -18,16 +18,24 @@ typedef struct tw_interp_buffer {
     size_t size; /* bytes; must be what the argument's type takes */
 } tw_interp_buffer;
 
+/* The value of a symbol. */
+typedef struct tw_interp_size {
+    const char *symbol;
+    int64_t value;
+} tw_interp_size;
+
 typedef struct tw_interp_options {
-    uint64_t max_steps;    /* operations and iterations; 0: no bound */
-    bool reverse_parallel; /* parallel loops from the last iteration to the first */
-    bool partial_outputs;  /* outputs may stay unwritten in part */
+    uint64_t max_steps;          /* operations and iterations; 0: no bound */
+    bool reverse_parallel;       /* parallel loops from the last iteration to the first */
+    bool partial_outputs;        /* outputs may stay unwritten in part */
+    const tw_interp_size *sizes; /* of symbols that the operation uses and does not bind */
+    size_t n_sizes;
 } tw_interp_options;
 
 /* Runs a loop.kernel, or a function after lowering to loops that calls kernels of its module, on
- * `n` buffers: its arguments in order, all of static size, of which the last ones (attribute
- * "outputs") are written. `options` may be NULL. False with a diagnostic at the operation that
- * failed. */
+ * `n` buffers: its arguments in order, of which the last ones (attribute "outputs") are written. An
+ * output whose size the function itself binds gets a buffer of that size or more. `options` may be
+ * NULL. False with a diagnostic at the operation that failed. */
 bool tw_interp_run(tw_context *ctx, tw_op *op, const tw_interp_buffer *buffers, unsigned n,
                    const tw_interp_options *options);
 

@@ -98,10 +98,12 @@ typedef struct tw_if_code {
     tw_code then, other;
 } tw_if_code;
 
-/* A kernel or function, decoded. */
+/* A kernel or function, decoded for the sizes that symbols have. What a function does is decoded
+ * when its turn comes, because the sizes may be bound just before. */
 typedef struct tw_program {
     const tw_op *op;
-    tw_membuf **args;
+    struct tw_decoder *function; /* of a function; else NULL */
+    tw_membuf **args;            /* NULL: an output not provided yet */
     unsigned n_args;
     tw_slot *slots; /* constants are in place */
     tw_code body;
@@ -124,9 +126,19 @@ struct tw_machine {
      * `parallel_base`; meeting another one above it is a conflict. */
     uint32_t stamp, last_stamp, parallel_base;
     jmp_buf failed;
-    tw_map programs; /* tw_op -> tw_program */
-    tw_map symbols;  /* name -> tw_op of the module */
+    tw_map programs;                 /* tw_op -> tw_program */
+    tw_map symbols;                  /* name -> tw_op of the module */
+    tw_map sizes;                    /* symbol -> int64_t */
+    const tw_interp_buffer *buffers; /* the arguments of the whole run */
 };
+
+/* Defines a symbol; kernels decoded for another value are forgotten. */
+void tw_machine_set_size(tw_machine *m, const char *symbol, int64_t value);
+/* The value of an expression over symbols; false when one is not known. */
+bool tw_machine_size(const tw_machine *m, tw_expr e, int64_t *out);
+/* Gives argument i its memory, of that size exactly or at least; outputs get stamps, so that reads
+ * before writes are seen. */
+void tw_machine_bind(tw_machine *m, tw_program *program, unsigned i, tw_membuf *arg, bool exact);
 
 /* Decodes a kernel or function once. Errors leave through tw_machine_fail. */
 tw_program *tw_decode(tw_machine *m, const tw_op *op);
@@ -135,6 +147,8 @@ _Noreturn void tw_machine_fail(tw_machine *m, const tw_op *op, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 void tw_run_code(tw_machine *m, const tw_code *code);
+/* Decodes and runs a function's operations one by one. */
+void tw_run_function(tw_machine *m, tw_program *program);
 /* Runs a program whose arguments are bound. */
 void tw_run_program(tw_machine *m, tw_program *program);
 
@@ -158,6 +172,7 @@ void tw_exec_store_f32(tw_machine *m, const tw_instr *in);
 void tw_exec_alloc(tw_machine *m, const tw_instr *in); /* extra: tw_membuf */
 void tw_exec_view(tw_machine *m,
                   const tw_instr *in); /* extra: tw_membuf[2]: from, to; imm: offset */
+void tw_exec_bind(tw_machine *m, const tw_instr *in); /* extra: tw_membuf */
 void tw_exec_for(tw_machine *m, const tw_instr *in);
 void tw_exec_block(tw_machine *m, const tw_instr *in);
 void tw_exec_if(tw_machine *m, const tw_instr *in);

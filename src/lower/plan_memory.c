@@ -8,7 +8,8 @@
  * A buffer lives from the first to the last call that touches it or a view of it. Buffers are
  * placed from the largest to the smallest, each into the smallest gap that holds it between the
  * placed buffers that live at the same time, else behind them (greedy by size: Pisarchyk and Lee,
- * "Efficient Memory Management for Deep Neural Net Inference", 2020). The function gets
+ * "Efficient Memory Management for Deep Neural Net Inference", 2020). Buffers whose sizes binds
+ * define while the model runs get no place: the host is asked for each. The function gets
  * `arena_size`, and `arena_bound`: the largest sum of sizes that live at once, below which no plan
  * can be. */
 #include "lower/lower_passes.h"
@@ -77,11 +78,14 @@ static bool touch(tw_op *op, void *data)
 /* Lists the buffers with their lives. */
 static bool collect(planner *p, tw_op *func)
 {
+    const tw_op *module = tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]);
     for (tw_op *op = func->regions[0].first; op; op = op->next, p->steps++) {
         if (!tw_is_loop(op, TW_LOOP_ALLOC)) {
             tw_walk(op, touch, p);
             continue;
         }
+        if (module && tw_core_is_bound_type(module, op->results[0].type))
+            continue;
         buffer *b = TW_NEW(p->arena, buffer);
         *b = (buffer){.alloc = op, .number = p->buffers.len, .first = SIZE_MAX};
         if (!buffer_size(p->ctx, op, &b->size))

@@ -36,6 +36,8 @@ typedef struct to_loops {
     tw_map constants;   /* contents -> buffer */
     tw_map known;       /* hash -> kernel_entry */
     tw_map names;       /* symbols in use -> how often */
+    tw_map provided;    /* outputs whose size is bound that have memory by now */
+    const tw_op *module;
 } to_loops;
 
 static tw_type buffer_of(tw_context *ctx, tw_type tensor)
@@ -148,10 +150,27 @@ static tw_op *merged(to_loops *t, tw_op *kernel, const char *name)
     return kernel;
 }
 
+/* Whether the buffer is an output of a size that the model computes. */
+static bool is_bound(const to_loops *t, const tw_value *output)
+{
+    return !output->op && tw_core_is_bound_type(t->module, output->type);
+}
+
+/* Such an output has memory from its first use on. */
+static void provide(to_loops *t, tw_value *output)
+{
+    if (is_bound(t, output) && !tw_map_put_ptr(&t->provided, output, t))
+        tw_build(&t->body, &tw_loop_ops[TW_LOOP_PROVIDE], &output, 1, NULL, 0, NULL);
+}
+
 /* Where a result is to be computed: an output argument or fresh memory. */
 static tw_value *result_buffer(to_loops *t, tw_value *result)
 {
     tw_value *planned = tw_map_get_ptr(&t->planned, result);
+    if (planned && is_bound(t, planned)) {
+        provide(t, planned);
+        planned = view(t, planned, result->type, 0);
+    }
     if (planned)
         tw_map_put_ptr(&t->buffers, result, planned);
     return planned ? planned : buffer_for(t, result);
@@ -205,7 +224,9 @@ static void plan_outputs(to_loops *t, const tw_op *ret, tw_value *const *outputs
     for (unsigned i = 0; i < ret->n_operands; i++) {
         tw_value *base = base_of(tw_operand(ret, i));
         if (is_kernel_result(base) && !tw_map_get_ptr(&t->planned, base))
-            tw_map_put_ptr(&t->planned, base, view(t, outputs[i], base->type, 0));
+            tw_map_put_ptr(&t->planned, base,
+                           is_bound(t, outputs[i]) ? outputs[i]
+                                                   : view(t, outputs[i], base->type, 0));
     }
 }
 
@@ -236,8 +257,9 @@ static void copy_output(to_loops *t, tw_value *value, tw_value *output)
     tw_value *planned = tw_map_get_ptr(&t->planned, base_of(value));
     if (planned && planned->op)
         planned = tw_operand(planned->op, 0);
-    int64_t count = 0;
+    int64_t count = 1;
     tw_type_static_count(value->type, &count);
+    provide(t, output);
     if (planned == output || !count)
         return;
     tw_op *kernel = copy_kernel(t, output->type);
@@ -254,6 +276,13 @@ static bool lower_op(to_loops *t, tw_op *op, tw_value *const *outputs)
         for (unsigned i = 0; i < op->n_operands; i++)
             copy_output(t, tw_operand(op, i), outputs[i]);
         tw_core_return(&t->body, NULL, 0);
+        return true;
+    }
+    if (tw_is_graph(op, TW_GRAPH_BIND)) {
+        tw_value *sizes = buffer_for(t, tw_operand(op, 0));
+        tw_build(&t->body, &tw_loop_ops[TW_LOOP_BIND], &sizes, 1, NULL, 0, "symbols",
+                 tw_op_attr(op, "symbols"), "expect", tw_op_attr(op, "expect"), "what",
+                 tw_op_attr(op, "what"), NULL);
         return true;
     }
     int64_t offset;
@@ -317,6 +346,7 @@ static bool lower_function(to_loops *t, tw_op *func)
     t->buffers = tw_map_make(t->arena);
     t->planned = tw_map_make(t->arena);
     t->constants = tw_map_make(t->arena);
+    t->provided = tw_map_make(t->arena);
     for (unsigned i = 0; i < old->n_args; i++)
         tw_map_put_ptr(&t->buffers, old->args[i], made->regions[0].args[i]);
     tw_value **outputs = made->regions[0].args + old->n_args;
@@ -345,8 +375,11 @@ static bool run(tw_pass_run *pass)
 {
     tw_context *ctx = pass->ctx;
     tw_arena *arena = tw_context_arena(ctx);
-    to_loops t = {
-        .ctx = ctx, .arena = arena, .known = tw_map_make(arena), .names = tw_map_make(arena)};
+    to_loops t = {.ctx = ctx,
+                  .arena = arena,
+                  .known = tw_map_make(arena),
+                  .names = tw_map_make(arena),
+                  .module = pass->root};
     if (!tw_dialect_register(ctx, &tw_loop_dialect))
         return false;
     tw_region *body = tw_core_body(pass->root);

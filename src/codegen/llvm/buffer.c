@@ -81,6 +81,10 @@ void tw_cg_alloc(tw_cg *cg, tw_op *op)
     bool known = tw_type_static_count(type, &count) && count <= STACK_BUFFER;
     if (known)
         bytes = ((uint64_t)count * tw_elem_bits(type->elem) + 7) / 8;
+    if (tw_cg_in_frame(cg, &op->results[0])) {
+        tw_cg_frame_alloc(cg, op);
+        return;
+    }
     if (offset) {
         out.value = arena_place(cg, op, offset, &out.buffer.align);
     } else if (known && bytes <= STACK_BUFFER && cg->fn->stack_bytes + bytes <= STACK_TOTAL) {

@@ -143,8 +143,13 @@ bool tw_cg_program_fill(tw_context *ctx, tw_op *module, const tw_op *entry, tw_c
 {
     tw_arena *arena = tw_context_arena(ctx);
     *out = (tw_cg_program){.symbols = tw_op_attr(module, "symbols"),
+                           .input_symbols = tw_core_input_symbols(module),
+                           .symbol_places = tw_map_make(arena),
                            .kernels = tw_map_make(arena),
                            .args = tw_map_make(arena)};
+    for (size_t i = 0; out->symbols && i < out->symbols->u.array.n; i++)
+        tw_map_put_str(&out->symbol_places, out->symbols->u.array.items[i]->u.string.text,
+                       (void *)(uintptr_t)(i + 1));
     for (unsigned r = 0; r < module->n_regions && !tw_is_loop(module, TW_LOOP_KERNEL); r++)
         for (tw_op *op = module->regions[r].first; op; op = op->next)
             if (tw_is_loop(op, TW_LOOP_KERNEL))

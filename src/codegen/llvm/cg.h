@@ -59,6 +59,14 @@ typedef struct tw_cg_value {
     tw_cg_buffer buffer;
 } tw_cg_value;
 
+/* What the entry of a model has in one array of 64-bit words on its stack, if binds or memory of
+ * the host make it necessary: the symbols, then pointers. Functions that it is cut into share it.
+ */
+typedef struct tw_cg_frame {
+    tw_map places;     /* buffer whose pointer it holds -> index + 1 */
+    size_t heap, size; /* index of the first pointer to memory that is given back; words in all */
+} tw_cg_frame;
+
 /* A function's blocks: entry (stack slots, symbols) -> allocations from the host -> body -> exit
  * (frees, returns the status). */
 typedef struct tw_cg_func {
@@ -66,8 +74,10 @@ typedef struct tw_cg_func {
     LLVMValueRef host, arena, symbols; /* arguments */
     LLVMValueRef constants;            /* of the entry; else NULL */
     const tw_op *model;                /* of the entry: its core.func; else NULL */
-    LLVMValueRef status_out;           /* outlined: i32 * for an error code; else NULL */
-    LLVMValueRef status;               /* stack slot of the code to return */
+    const tw_cg_frame *frame; /* of the entry: what `symbols` points to; NULL: the host's */
+    bool owns_frame;          /* not one of the functions that share it */
+    LLVMValueRef status_out;  /* outlined: i32 * for an error code; else NULL */
+    LLVMValueRef status;      /* stack slot of the code to return */
     LLVMBasicBlockRef entry, body, exit;
     LLVMBasicBlockRef allocated; /* the last block before the body */
     tw_map values;               /* tw_value -> tw_cg_value */
@@ -81,10 +91,12 @@ typedef struct tw_cg_func {
 
 /* What all workers know of the module; written before they start. */
 typedef struct tw_cg_program {
-    tw_attr symbols; /* names, or NULL */
-    tw_map kernels;  /* name -> loop.kernel */
-    tw_map args;     /* loop.kernel -> array of tw_cg_buffer, one per argument */
-    tw_op **calls;   /* the core.call of the entry function, in order */
+    tw_attr symbols;      /* names, or NULL */
+    size_t input_symbols; /* that many of them are sizes of inputs */
+    tw_map symbol_places; /* name -> number + 1 */
+    tw_map kernels;       /* name -> loop.kernel */
+    tw_map args;          /* loop.kernel -> array of tw_cg_buffer, one per argument */
+    tw_op **calls;        /* the core.call of the entry function, in order */
     size_t n_calls;
 } tw_cg_program;
 
@@ -169,6 +181,8 @@ bool tw_cg_lin_uniform(const tw_cg_lin *a);
 tw_cg_lin tw_cg_lin_of(tw_cg *cg, const tw_op *user, tw_value *value);
 /* An expression whose dimension i is operand first + i of op. */
 tw_cg_lin tw_cg_expr(tw_cg *cg, const tw_op *op, unsigned first, tw_expr e);
+/* The number of a symbol of the module. */
+size_t tw_cg_symbol_place(tw_cg *cg, const tw_op *op, const char *name);
 /* Elements of a buffer type, or elements of dims from..rank-1. */
 tw_cg_lin tw_cg_count(tw_cg *cg, const tw_op *op, tw_type buffer, unsigned from);
 
@@ -248,6 +262,7 @@ LLVMValueRef tw_cg_math(tw_cg *cg, const tw_op *op, tw_loop_kind kind, LLVMValue
  */
 
 void tw_cg_region(tw_cg *cg, tw_region *region);
+void tw_cg_op(tw_cg *cg, tw_op *op);
 void tw_cg_for(tw_cg *cg, tw_op *op);
 void tw_cg_parallel_for(tw_cg *cg, tw_op *op);
 /* begin..end (i64) in steps; opens the body with the variable as the result. */
@@ -285,6 +300,23 @@ void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message);
 /* Loads a field of tw_abi_host. */
 LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type);
 
+/* ---- frame.c -----------------------------------------------------------------------------------
+ */
+
+/* What the entry's function needs, or NULL: nothing. */
+const tw_cg_frame *tw_cg_frame_of(tw_cg *cg, tw_op *func);
+/* Makes it in the function that has begun: the host's symbols, and no memory yet. */
+void tw_cg_frame_open(tw_cg *cg, const tw_cg_frame *frame);
+/* At the function's exit: gives memory back. */
+void tw_cg_frame_close(tw_cg *cg);
+/* Whether the frame holds the buffer's pointer; the pointer, loaded where the builder stands. */
+bool tw_cg_in_frame(const tw_cg *cg, const tw_value *buffer);
+LLVMValueRef tw_cg_frame_pointer(tw_cg *cg, const tw_value *buffer);
+/* loop.alloc of a size that binds define, loop.bind, loop.provide. */
+void tw_cg_frame_alloc(tw_cg *cg, tw_op *op);
+void tw_cg_bind(tw_cg *cg, tw_op *op);
+void tw_cg_provide(tw_cg *cg, tw_op *op);
+
 /* ---- entry.c, plan.c, callers.c
  * ------------------------------------------------------------------------
  */
@@ -293,6 +325,9 @@ LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type);
 void tw_cg_entry(tw_cg *cg, tw_op *func);
 /* The function that plans memory for the model's symbols. */
 void tw_cg_plan(tw_cg *cg, tw_op *func);
+/* Whether (i1) the sizes of a tensor, which use symbols, are not negative and its bytes countable.
+ */
+LLVMValueRef tw_cg_size_fits(tw_cg *cg, const tw_op *op, tw_type type);
 /* Of the entry: a pointer to an input, an output, a constant or into the arena, made where the
  * builder stands. NULL for other values. */
 tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value);

@@ -140,7 +140,7 @@ static const char *job_name(const job *j)
 
 static bool has_symbols(const tw_cg_program *program)
 {
-    return program->symbols && program->symbols->u.array.n;
+    return program->input_symbols > 0;
 }
 
 static void compile(tw_cg *cg, job *j, LLVMTargetMachineRef *machine)

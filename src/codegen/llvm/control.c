@@ -138,7 +138,7 @@ static void emit_ramp(tw_cg *cg, tw_op *op)
     tw_cg_set_value(cg, &op->results[0], (tw_cg_value){.lin = lin});
 }
 
-static void emit(tw_cg *cg, tw_op *op)
+void tw_cg_op(tw_cg *cg, tw_op *op)
 {
     for (unsigned i = 0; i < op->n_results; i++)
         if (tw_cg_lanes(op->results[i].type) > TW_CG_MAX_LANES)
@@ -152,6 +152,12 @@ static void emit(tw_cg *cg, tw_op *op)
         break;
     case TW_LOOP_VIEW:
         tw_cg_view(cg, op);
+        break;
+    case TW_LOOP_BIND:
+        tw_cg_bind(cg, op);
+        break;
+    case TW_LOOP_PROVIDE:
+        tw_cg_provide(cg, op);
         break;
     case TW_LOOP_FOR:
         tw_cg_for(cg, op);
@@ -183,7 +189,7 @@ static void emit(tw_cg *cg, tw_op *op)
 void tw_cg_region(tw_cg *cg, tw_region *region)
 {
     for (tw_op *op = region->first; op; op = op->next)
-        emit(cg, op);
+        tw_cg_op(cg, op);
 }
 
 /* ---- Values ---- */

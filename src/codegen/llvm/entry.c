@@ -9,7 +9,8 @@
  *       ...
  *
  * LLVM takes more than linear time for a long function. So pointers are made where they are used,
- * and many calls are spread over functions tw_entry.0, .1, … that tw_entry calls. */
+ * and many calls are spread over functions tw_entry.0, .1, … that tw_entry calls. Sizes that the
+ * data decides are in frame.c. */
 #include "codegen/llvm/cg.h"
 
 #include "dialect/core/core.h"
@@ -20,7 +21,7 @@
 /* Arguments of a tw_abi_entry. */
 enum { HOST, INPUTS, OUTPUTS, CONSTANTS, ARENA, SYMBOLS, N_ARGS };
 
-enum { PART_CALLS = 100 }; /* in one function */
+enum { PART_STEPS = 100 }; /* in one function */
 
 /* Calls a profiling hook of the host if there is one. */
 static void hook(tw_cg *cg, size_t offset, unsigned kernel)
@@ -73,8 +74,18 @@ static tw_cg_value *model_arg(tw_cg *cg, const tw_op *func, const tw_value *arg)
     unsigned bits = tw_elem_bits(arg->type->elem);
     tw_cg_value *v = TW_NEW(cg->arena, tw_cg_value);
     *v = (tw_cg_value){
-        .value = LLVMBuildLoad2(cg->b, cg->ptr, at, ""),
+        .value = tw_cg_in_frame(cg, arg) ? tw_cg_frame_pointer(cg, arg)
+                                         : LLVMBuildLoad2(cg->b, cg->ptr, at, ""),
         .buffer = {.root = arg, .written = is_output, .align = bits < 8 ? 1 : bits / 8}};
+    return v;
+}
+
+/* A buffer of its own from the host. */
+static tw_cg_value *frame_buffer(tw_cg *cg, const tw_value *value)
+{
+    tw_cg_value *v = TW_NEW(cg->arena, tw_cg_value);
+    *v = (tw_cg_value){.value = tw_cg_frame_pointer(cg, value),
+                       .buffer = {.root = value, .written = true, .align = TW_ABI_ALIGN}};
     return v;
 }
 
@@ -83,6 +94,14 @@ static bool is_place(const tw_op *op)
 {
     return tw_is_loop(op, TW_LOOP_VIEW) || tw_is_loop(op, TW_LOOP_CONSTANT_BUFFER) ||
            (tw_is_loop(op, TW_LOOP_ALLOC) && tw_op_attr(op, "offset"));
+}
+
+/* Whether it does something, and leaves nothing but memory and symbols to what follows. */
+static bool is_step(const tw_cg *cg, const tw_op *op)
+{
+    return tw_is_core(op, TW_CORE_CALL) || tw_is_loop(op, TW_LOOP_BIND) ||
+           tw_is_loop(op, TW_LOOP_PROVIDE) ||
+           (tw_is_loop(op, TW_LOOP_ALLOC) && tw_cg_in_frame(cg, &op->results[0]));
 }
 
 static void make_place(tw_cg *cg, tw_op *op)
@@ -102,8 +121,11 @@ tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value)
         return NULL;
     if (!value->op)
         return value->region == &func->regions[0] ? model_arg(cg, func, value) : NULL;
+    if (tw_cg_in_frame(cg, value))
+        return frame_buffer(cg, value);
     TW_VEC(tw_op *) missing = {0}; /* a view, what it is a view of, and so on */
-    for (const tw_value *v = value; v->op && !tw_map_get_ptr(&cg->fn->values, v);) {
+    for (const tw_value *v = value;
+         v->op && !tw_map_get_ptr(&cg->fn->values, v) && !tw_cg_in_frame(cg, v);) {
         if (!is_place(v->op))
             return NULL;
         tw_vec_push(cg->arena, &missing, v->op);
@@ -139,59 +161,66 @@ static void begin(tw_cg *cg, tw_op *func, const char *name, tw_cg_func *fn)
     tw_cg_func_begin(cg, fn);
 }
 
-/* The number of calls when there is nothing else to do, or 0. */
-static size_t calls_alone(const tw_op *func)
+/* Operations that do something, or 0 when there are some that cannot stand in functions apart. */
+static size_t count_steps(const tw_cg *cg, const tw_op *func)
 {
     size_t n = 0;
     for (const tw_op *op = func->regions[0].first; op; op = op->next)
-        if (tw_is_core(op, TW_CORE_CALL))
+        if (is_step(cg, op))
             n++;
         else if (!tw_is_core(op, TW_CORE_RETURN) && !is_place(op))
             return 0;
     return n;
 }
 
-/* A function for the next PART_CALLS calls from *next on, which are numbered from `number` on. */
-static LLVMValueRef make_part(tw_cg *cg, tw_op *func, tw_op **next, size_t number)
+/* A function for the next PART_STEPS steps from *next on, whose calls are numbered from *calls on.
+ */
+static LLVMValueRef make_part(tw_cg *cg, tw_op *func, const tw_cg_frame *frame, size_t number,
+                              tw_op **next, unsigned *calls)
 {
     tw_cg_func fn;
-    begin(cg, func, tw_arena_printf(cg->arena, "tw_entry.%zu", number / PART_CALLS), &fn);
-    fn.calls = (unsigned)number;
-    for (; *next && fn.calls < number + PART_CALLS; *next = (*next)->next)
-        if (tw_is_core(*next, TW_CORE_CALL))
-            call(cg, *next);
+    begin(cg, func, tw_arena_printf(cg->arena, "tw_entry.%zu", number), &fn);
+    fn.calls = *calls;
+    fn.frame = frame;
+    for (size_t steps = 0; *next && steps < PART_STEPS; *next = (*next)->next)
+        if (is_step(cg, *next)) {
+            tw_cg_op(cg, *next);
+            steps++;
+        }
     tw_cg_func_end(cg);
+    *calls = fn.calls;
     return fn.value;
 }
 
-static void entry_of_parts(tw_cg *cg, tw_op *func, size_t n_calls)
+static void call_part(tw_cg *cg, LLVMValueRef part)
 {
-    size_t n = 0;
-    LLVMValueRef *parts = TW_NEW_ARRAY(cg->arena, LLVMValueRef, n_calls / PART_CALLS + 1);
-    tw_op *next = func->regions[0].first;
-    for (size_t number = 0; number < n_calls; number += PART_CALLS)
-        parts[n++] = make_part(cg, func, &next, number);
-    tw_cg_func fn;
-    begin(cg, func, "tw_entry", &fn);
     LLVMValueRef args[N_ARGS];
-    LLVMGetParams(fn.value, args);
-    for (size_t i = 0; i < n; i++) {
-        LLVMValueRef status = LLVMBuildCall2(cg->b, entry_type(cg), parts[i], args, N_ARGS, "");
-        LLVMValueRef failed = LLVMBuildICmp(cg->b, LLVMIntNE, status, tw_cg_int(cg->i32, 0), "");
-        tw_cg_return_if(cg, failed, status);
-    }
-    tw_cg_func_end(cg);
+    LLVMGetParams(cg->fn->value, args);
+    args[SYMBOLS] = cg->fn->symbols;
+    LLVMValueRef status = LLVMBuildCall2(cg->b, entry_type(cg), part, args, N_ARGS, "");
+    LLVMValueRef failed = LLVMBuildICmp(cg->b, LLVMIntNE, status, tw_cg_int(cg->i32, 0), "");
+    tw_cg_return_if(cg, failed, status);
 }
 
 void tw_cg_entry(tw_cg *cg, tw_op *func)
 {
-    size_t n_calls = calls_alone(func);
-    if (n_calls > PART_CALLS) {
-        entry_of_parts(cg, func, n_calls);
-        return;
+    const tw_cg_frame *frame = tw_cg_frame_of(cg, func);
+    TW_VEC(LLVMValueRef) parts = {0};
+    tw_cg_func fn = {.frame = frame};
+    cg->fn = &fn; /* what stands in the frame is asked for before a function begins */
+    if (count_steps(cg, func) > PART_STEPS) {
+        unsigned calls = 0;
+        for (tw_op *next = func->regions[0].first; next;) {
+            LLVMValueRef part = make_part(cg, func, frame, parts.len, &next, &calls);
+            tw_vec_push(cg->arena, &parts, part);
+        }
     }
-    tw_cg_func fn;
     begin(cg, func, "tw_entry", &fn);
-    tw_cg_region(cg, &func->regions[0]);
+    if (frame)
+        tw_cg_frame_open(cg, frame);
+    for (size_t i = 0; i < parts.len; i++)
+        call_part(cg, parts.data[i]);
+    if (!parts.len)
+        tw_cg_region(cg, &func->regions[0]);
     tw_cg_func_end(cg);
 }

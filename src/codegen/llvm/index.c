@@ -377,20 +377,23 @@ static tw_cg_lin min_max(tw_cg *cg, const tw_cg_lin *a, const tw_cg_lin *b, bool
 
 /* ---- Expressions ---- */
 
-/* A symbol's value, loaded once at the function's entry. */
+size_t tw_cg_symbol_place(tw_cg *cg, const tw_op *op, const char *name)
+{
+    size_t place = (size_t)tw_map_get_str(&cg->program->symbol_places, name);
+    if (!place)
+        tw_cg_fail(cg, op, "symbol '%s' is not in the module's `symbols`", name);
+    return place - 1;
+}
+
+/* A symbol's value, loaded once at the function's entry; in the model's own function, where binds
+ * define symbols, each time. */
 static tw_cg_lin symbol(tw_cg *cg, const tw_op *op, const char *name)
 {
     tw_cg_func *fn = cg->fn;
-    size_t atom = (size_t)tw_map_get_str(&fn->symbol_atoms, name);
+    size_t atom = fn->model ? 0 : (size_t)tw_map_get_str(&fn->symbol_atoms, name);
     if (!atom) {
-        tw_attr names = cg->program->symbols;
-        size_t i = 0, n = names ? names->u.array.n : 0;
-        while (i < n && strcmp(names->u.array.items[i]->u.string.text, name) != 0)
-            i++;
-        if (i == n)
-            tw_cg_fail(cg, op, "symbol '%s' is not in the module's `symbols`", name);
-        LLVMBuilderRef b = tw_cg_at_entry(cg);
-        LLVMValueRef offset = tw_cg_i64(cg, (int64_t)i);
+        LLVMValueRef offset = tw_cg_i64(cg, (int64_t)tw_cg_symbol_place(cg, op, name));
+        LLVMBuilderRef b = fn->model ? cg->b : tw_cg_at_entry(cg);
         LLVMValueRef at = LLVMBuildGEP2(b, cg->i64, fn->symbols, &offset, 1, "");
         LLVMValueRef value = LLVMBuildLoad2(b, cg->i64, at, name);
         tw_cg_lin_atom(cg, value, (tw_range){0, INT64_MAX});

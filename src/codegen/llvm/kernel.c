@@ -59,6 +59,7 @@ void tw_cg_func_end(tw_cg *cg)
     LLVMMoveBasicBlockAfter(fn->exit, LLVMGetLastBasicBlock(fn->value));
     LLVMPositionBuilderAtEnd(cg->b, fn->exit);
     free_heap(cg);
+    tw_cg_frame_close(cg);
     LLVMValueRef status = LLVMBuildLoad2(cg->b, cg->i32, fn->status, "");
     if (!fn->status_out) {
         LLVMBuildRet(cg->b, status);

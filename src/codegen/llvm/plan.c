@@ -6,6 +6,8 @@
  * Sizes are computed in 64 bits, and in floating point as well, to see what would not fit. */
 #include "codegen/llvm/cg.h"
 
+#include "dialect/core/core.h"
+
 #include <string.h>
 
 /* Symbols above this, and sizes in bytes above the other, are refused. */
@@ -57,8 +59,7 @@ static void require(tw_cg *cg, LLVMValueRef *fine, LLVMValueRef condition)
 
 static void check_symbols(tw_cg *cg, LLVMValueRef *fine)
 {
-    tw_attr names = cg->program->symbols;
-    for (size_t i = 0; i < names->u.array.n; i++) {
+    for (size_t i = 0; i < cg->program->input_symbols; i++) {
         LLVMValueRef at = tw_cg_offset(cg, cg->fn->symbols, tw_cg_i64(cg, (int64_t)(8 * i)));
         LLVMValueRef value = LLVMBuildLoad2(cg->b, cg->i64, at, "");
         require(cg, fine,
@@ -66,20 +67,34 @@ static void check_symbols(tw_cg *cg, LLVMValueRef *fine)
     }
 }
 
-/* Writes the dims of a tensor from output_dims[at] on and checks that its bytes can be counted. */
+LLVMValueRef tw_cg_size_fits(tw_cg *cg, const tw_op *op, tw_type type)
+{
+    LLVMValueRef fine = NULL, bytes = tw_cg_real(cg->f64, tw_elem_bits(type->elem) / 8.0);
+    for (unsigned i = 0; i < type->rank; i++) {
+        tw_cg_lin dim = tw_cg_expr(cg, op, 0, type->dims[i]);
+        LLVMValueRef value = tw_cg_lin_value(cg, &dim);
+        require(cg, &fine, LLVMBuildICmp(cg->b, LLVMIntSGE, value, tw_cg_i64(cg, 0), ""));
+        bytes = LLVMBuildFMul(cg->b, bytes, real_size(cg, op, type->dims[i]), "");
+    }
+    require(cg, &fine,
+            LLVMBuildFCmp(cg->b, LLVMRealOLT, bytes, tw_cg_real(cg->f64, largest_size), ""));
+    return fine;
+}
+
+/* Writes the dims of a tensor from output_dims[at] on: -1 where they are not known before the run.
+ */
 static void write_dims(tw_cg *cg, const tw_op *func, tw_type type, LLVMValueRef out, unsigned at,
                        LLVMValueRef *fine)
 {
-    LLVMValueRef bytes = tw_cg_real(cg->f64, tw_elem_bits(type->elem) / 8.0);
+    const tw_op *module = tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]);
+    bool later = module && tw_core_is_bound_type(module, type);
     for (unsigned i = 0; i < type->rank; i++) {
-        tw_cg_lin dim = tw_cg_expr(cg, func, 0, type->dims[i]);
-        LLVMValueRef value = tw_cg_lin_value(cg, &dim);
-        LLVMBuildStore(cg->b, value, tw_cg_offset(cg, out, tw_cg_i64(cg, 8 * (int64_t)(at + i))));
-        require(cg, fine, LLVMBuildICmp(cg->b, LLVMIntSGE, value, tw_cg_i64(cg, 0), ""));
-        bytes = LLVMBuildFMul(cg->b, bytes, real_size(cg, func, type->dims[i]), "");
+        tw_cg_lin dim = later ? tw_cg_lin_const(-1) : tw_cg_expr(cg, func, 0, type->dims[i]);
+        LLVMBuildStore(cg->b, tw_cg_lin_value(cg, &dim),
+                       tw_cg_offset(cg, out, tw_cg_i64(cg, 8 * (int64_t)(at + i))));
     }
-    require(cg, fine,
-            LLVMBuildFCmp(cg->b, LLVMRealOLT, bytes, tw_cg_real(cg->f64, largest_size), ""));
+    if (!later)
+        require(cg, fine, tw_cg_size_fits(cg, func, type));
 }
 
 static LLVMValueRef arena_size(tw_cg *cg, const tw_op *func, LLVMValueRef *fine)

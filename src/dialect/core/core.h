@@ -51,4 +51,12 @@ tw_op *tw_core_func_return(const tw_op *func);
  * calls, where a table of all symbols serves better. */
 tw_op *tw_core_lookup(const tw_op *module, const char *symbol);
 
+/* ---- Sizes known only while the model runs (symbols.c) ---- */
+
+/* How many of the module's `symbols` the inputs' shapes define; a bind defines each other one. */
+size_t tw_core_input_symbols(const tw_op *module);
+/* Whether the size, or a size of the tensor or buffer, uses a symbol that is not one of those. */
+bool tw_core_is_bound_size(const tw_op *module, tw_expr size);
+bool tw_core_is_bound_type(const tw_op *module, tw_type type);
+
 #endif

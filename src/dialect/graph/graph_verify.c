@@ -34,6 +34,25 @@ static bool check_group(const tw_graph_check *c)
     return true;
 }
 
+/* As many names as elements, and as many expressions where there are any. */
+static bool check_bind(const tw_graph_check *c)
+{
+    int64_t count;
+    tw_attr symbols = tw_op_attr(c->op, "symbols"), expect = tw_op_attr(c->op, "expect");
+    size_t n = symbols->u.array.n;
+    if (!tw_gv_expect_elem(c, "the operand", tw_gv_in(c, 0), TW_I64))
+        return false;
+    if (!tw_type_static_count(tw_gv_in(c, 0), &count) || (uint64_t)count != n)
+        return tw_gv_error(c, "%zu symbols for the elements of %s", n,
+                           tw_print_type(c->ctx, tw_gv_in(c, 0)));
+    for (size_t i = 0; i < n; i++)
+        if (symbols->u.array.items[i]->kind != TW_ATTR_STRING)
+            return tw_gv_error(c, "'symbols' holds strings");
+    if (expect && (expect->u.map.n != n || expect->u.map.n_dims))
+        return tw_gv_error(c, "'expect' holds %zu expressions over symbols", n);
+    return true;
+}
+
 static bool check_yield(const tw_graph_check *c)
 {
     return !c->op->region || tw_is_graph(c->op->region->parent, TW_GRAPH_GROUP) ||
@@ -121,6 +140,7 @@ static tw_graph_rule find_rule(tw_graph_kind kind)
     tw_graph_rule rule = kind == TW_GRAPH_CONSTANT ? check_constant
                          : kind == TW_GRAPH_GROUP  ? check_group
                          : kind == TW_GRAPH_YIELD  ? check_yield
+                         : kind == TW_GRAPH_BIND   ? check_bind
                                                    : elementwise_rule(kind);
     if (!rule)
         rule = tw_graph_movement_rule(kind);

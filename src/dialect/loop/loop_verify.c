@@ -177,6 +177,32 @@ static bool verify_buffer_result(tw_context *ctx, const tw_op *op)
                             tw_print_type(ctx, value->u.dense.type), tw_print_type(ctx, result));
 }
 
+static bool verify_bind(tw_context *ctx, const tw_op *op)
+{
+    int64_t count;
+    tw_type type = tw_operand(op, 0)->type;
+    tw_attr symbols = tw_op_attr(op, "symbols");
+    size_t n = symbols->u.array.n;
+    if (type->kind != TW_TYPE_BUFFER || type->elem != TW_I64 ||
+        !tw_type_static_count(type, &count) || (uint64_t)count != n)
+        return tw_error(ctx, op->loc, "loop.bind takes a buffer of %zu i64, one a symbol, not %s",
+                        n, tw_print_type(ctx, type));
+    for (size_t i = 0; i < n; i++)
+        if (symbols->u.array.items[i]->kind != TW_ATTR_STRING)
+            return tw_error(ctx, op->loc, "'symbols' of loop.bind holds strings");
+    return check_map(ctx, op, "expect", 0, (int)n);
+}
+
+static bool verify_provide(tw_context *ctx, const tw_op *op)
+{
+    const tw_value *output = tw_operand(op, 0);
+    const tw_op *func = output->region ? output->region->parent : NULL;
+    unsigned inputs =
+        func ? output->region->n_args - (unsigned)tw_op_int(func, "outputs", 0) : UINT32_MAX;
+    return output->index >= inputs ||
+           tw_error(ctx, op->loc, "loop.provide takes an output of the function");
+}
+
 static bool verify_access(tw_context *ctx, const tw_op *op)
 {
     tw_loop_access a;
@@ -315,6 +341,10 @@ bool tw_loop_verify(tw_context *ctx, const tw_op *op)
     case TW_LOOP_CONSTANT_BUFFER:
     case TW_LOOP_VIEW:
         return verify_buffer_result(ctx, op);
+    case TW_LOOP_BIND:
+        return verify_bind(ctx, op);
+    case TW_LOOP_PROVIDE:
+        return verify_provide(ctx, op);
     case TW_LOOP_LOAD:
     case TW_LOOP_STORE:
         return verify_access(ctx, op);
