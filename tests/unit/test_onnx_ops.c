@@ -190,6 +190,14 @@ static void slices(void **state)
     imported r = import_model(onnx_model(graph, 13));
     expect_text(&r, "starts = [9, ", "steps = [-3, 1]", "tensor<4 x ");
     release(&r);
+    graph = graph_of(onnx_node("Slice", "a,s,e,x,t", "y"), ONNX_FLOAT, SHAPES("0"));
+    graph = with_ints(graph, "s", INTS(-1));
+    graph = with_ints(graph, "e", INTS(INT64_MIN));
+    graph = with_ints(graph, "x", INTS(0));
+    graph = with_ints(graph, "t", INTS(-1));
+    r = import_model(onnx_model(graph, 13)); /* nothing, from back to front */
+    expect_text(&r, "tensor<0xf32>");
+    release(&r);
     pb old = onnx_node("Slice", "a", "y");
     onnx_attr_ints(&old, "starts", DIMS(2));
     onnx_attr_ints(&old, "ends", DIMS(-1));
@@ -211,7 +219,10 @@ static void reductions(void **state)
     NODE(max, 13, SHAPES("n,3"), "axes = [1], keepdims = false", "tensor<n x f32>");
     pb nothing = onnx_node("ReduceL2", "a", "y");
     onnx_attr_int(&nothing, "noop_with_empty_axes", 1);
-    NODE(nothing, 18, SHAPES("2,3"), "return %a");
+    NODE(nothing, 18, SHAPES("2,3"), "graph.mul", "graph.sqrt");
+    pb sum = onnx_node("ReduceSum", "a", "y");
+    onnx_attr_int(&sum, "noop_with_empty_axes", 1);
+    NODE(sum, 18, SHAPES("2,3"), "return %a");
     NODE(onnx_node("ReduceLogSumExp", "a", "y"), 18, SHAPES("2,3"), "graph.reduce_max",
          "graph.is_inf", "graph.exp", "graph.reduce_sum", "graph.log");
     pb twice = onnx_node("ReduceMax", "a", "y");

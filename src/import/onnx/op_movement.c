@@ -156,6 +156,8 @@ static span make_span(tw_onnx_node *n, tw_expr start, tw_expr end, int64_t step,
     }
     tw_expr count =
         tw_expr_binary(ctx, TW_EXPR_CEILDIV, length, tw_expr_const(ctx, step > 0 ? step : -step));
+    if (step < 0) /* start is 0 at least, even where there is no element 0 */
+        count = least(n, count, size);
     s.size = largest(n, count, tw_expr_const(ctx, 0));
     if (s.size == tw_expr_const(ctx, 0))
         s.start = s.size;

@@ -3,8 +3,9 @@
 
 /* ---- Reduce... ---- */
 
-/* Which axes; *given is false when the operator then does nothing at all. */
-static bool read_axes(tw_onnx_node *n, uint32_t *axes, bool *nothing)
+/* Which axes: none when the model says so, and then only what comes before and after the sum (or
+ * whatever it is) is computed. */
+static bool read_axes(tw_onnx_node *n, uint32_t *axes)
 {
     bool given, ok = true;
     unsigned rank = n->in[0]->type->rank;
@@ -12,7 +13,6 @@ static bool read_axes(tw_onnx_node *n, uint32_t *axes, bool *nothing)
     bool noop = tw_onnx_int(n, "noop_with_empty_axes", 0, &ok);
     if (!ok || !tw_onnx_axes_operand(n, 1, since, rank, axes, &given))
         return false;
-    *nothing = !*axes && noop;
     if (!*axes && !noop)
         *axes = rank ? (uint32_t)((UINT64_C(1) << rank) - 1) : 0;
     return true;
@@ -73,15 +73,13 @@ static tw_elem work_elem(int operation, tw_elem elem)
 
 bool tw_onnx_op_reduce(tw_onnx_node *n)
 {
-    bool ok = true, nothing;
+    bool ok = true;
     uint32_t axes;
     tw_gb *g = n->g;
     tw_value *x = n->in[0];
     int64_t keepdims = tw_onnx_int(n, "keepdims", 1, &ok);
-    if (!ok || !read_axes(n, &axes, &nothing))
+    if (!ok || !read_axes(n, &axes))
         return false;
-    if (nothing)
-        return tw_onnx_set(n, 0, x);
     tw_elem elem = x->type->elem, work = work_elem(n->op->param, elem);
     tw_value *y = reduce(g, n->op->param, tw_gb_cast(g, x, work), axes, keepdims);
     return tw_onnx_set(n, 0, tw_gb_cast(g, y, elem));

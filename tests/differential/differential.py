@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Random graphs against onnxruntime.
+
+    differential.py --tilewright COMMAND [--graphs N] [--seed S] [--jobs J] [--keep DIR]
+
+Each graph is computed by onnxruntime, without its optimisations, and by tilewright at -O 0 and
+-O 3; one further property is drawn: a pass left out, another level or processor, other names, more
+outputs. A failing graph is cut down and kept in DIR as .onnx, .npz and .txt. The graph of seed S
+depends on S alone: --graphs 1 --seed S repeats it.
+"""
+import argparse
+import multiprocessing
+import os
+import random
+import sys
+import time
+import traceback
+from pathlib import Path
+
+try:
+    import onnx  # noqa: F401
+    import onnxruntime  # noqa: F401
+except ImportError as missing:
+    print(f"skipped: {missing}; scripts/setup.sh makes the environment these tests need")
+    sys.exit(77)
+
+from generate import generate
+from reduce import reduce
+from runner import Failure, Tilewright, check_graph
+
+
+def check_seed(arguments):
+    """Text of the failure of a seed's graph, or None."""
+    seed, args = arguments
+    try:
+        graph = generate(seed, args.only)
+    except Exception:
+        return seed, f"the generator itself:\n{traceback.format_exc()}", 0
+    tw = Tilewright(args.tilewright)
+    check = lambda candidate: check_graph(tw, candidate, random.Random(seed))  # noqa: E731
+    try:
+        check(graph)
+    except Failure as failure:
+        return seed, report(graph, check, failure, seed, args), len(graph.nodes)
+    except Exception:
+        return seed, f"the reference:\n{traceback.format_exc()[-1500:]}", len(graph.nodes)
+    return seed, None, len(graph.nodes)
+
+
+def report(graph, check, failure, seed, args):
+    small = reduce(graph, check, failure) if args.reduce else graph
+    args.keep.mkdir(parents=True, exist_ok=True)
+    path = args.keep / f"seed{seed}"
+    small.save(path)
+    try:
+        check(small)
+    except Failure as last:
+        failure = last
+    text = f"{failure}\n{path}.onnx, opset {small.opset}, {len(small.nodes)} of " \
+           f"{len(graph.nodes)} nodes:\n{describe(small)}"
+    Path(f"{path}.txt").write_text(text)
+    return text
+
+
+def describe(graph):
+    def value(name):
+        array = graph.values.get(name)
+        if array is None:
+            return name or "-"
+        text = f"{name}:{array.dtype}{list(array.shape)}"
+        if name in graph.constants and array.size <= 8:
+            text += f"={array.tolist()}"
+        return text.replace(" ", "")
+
+    lines = [f"  {', '.join(map(value, n.outputs))} = {n.op}({', '.join(map(value, n.inputs))})"
+             f" {n.attrs or ''}" for n in graph.nodes]
+    return "\n".join(lines + [f"  outputs {', '.join(graph.outputs)}"])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tilewright", required=True)
+    parser.add_argument("--graphs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=1, help="of the first graph")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--keep", type=Path, default=Path("differential-failures"))
+    parser.add_argument("--only", action="append", help="families to draw from")
+    parser.add_argument("--no-reduce", dest="reduce", action="store_false")
+    args = parser.parse_args()
+    args.tilewright = os.path.abspath(args.tilewright)
+    start, failed, nodes = time.monotonic(), 0, 0
+    print(f"{args.graphs} graphs from seed {args.seed} on", flush=True)
+    seeds = [(args.seed + i, args) for i in range(args.graphs)]
+    with multiprocessing.Pool(args.jobs, maxtasksperchild=50) as pool:
+        for seed, text, count in pool.imap_unordered(check_seed, seeds):
+            nodes += count
+            if text:
+                failed += 1
+                print(f"FAIL seed {seed}: {text}", flush=True)
+    print(f"{args.graphs - failed} of {args.graphs} graphs passed ({nodes} nodes, seeds {args.seed} "
+          f"to {args.seed + args.graphs - 1}, {time.monotonic() - start:.0f} s)")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""A graph as plain Python data: what generators build, the reducer cuts and writers write."""
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+DOMAIN_VERSIONS = {"com.microsoft": 1}
+IR_VERSION = 10
+
+
+def elem(array):
+    """ONNX's number of the element type."""
+    return helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+@dataclass
+class Node:
+    op: str
+    inputs: list  # names, "" for what is left out
+    outputs: list
+    attrs: dict = field(default_factory=dict)
+
+    def proto(self):
+        return helper.make_node(self.op, self.inputs, self.outputs, **self.attrs)
+
+
+@dataclass
+class Graph:
+    """Values are known by name. Data that may be perturbed begins with `x` (inputs) or `w`
+    (constants), exact data with `e`, parameters (axes, shapes, scales) with `c`."""
+
+    opset: int
+    inputs: dict = field(default_factory=dict)  # name: array
+    constants: dict = field(default_factory=dict)
+    nodes: list = field(default_factory=list)
+    outputs: list = field(default_factory=list)
+    values: dict = field(default_factory=dict)  # of every name: the array expected
+    symbolic: bool = False  # dimensions of inputs are declared by names, not numbers
+
+    def model(self):
+        def info(name, array, symbolic=False):
+            dims = [f"{name}_{i}" if symbolic else d for i, d in enumerate(array.shape)]
+            return helper.make_tensor_value_info(name, elem(array), dims)
+
+        graph = helper.make_graph(
+            [node.proto() for node in self.nodes], "random",
+            [info(name, array, self.symbolic) for name, array in self.inputs.items()],
+            [info(name, self.values[name]) for name in self.outputs],
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()])
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)],
+                                 ir_version=IR_VERSION, producer_name="differential")
+
+    def save(self, path):
+        """PATH.onnx and PATH.npz with the inputs; returns both."""
+        onnx.save(self.model(), f"{path}.onnx")
+        np.savez(f"{path}.npz", **self.inputs)
+        return f"{path}.onnx", f"{path}.npz"
+
+    def with_outputs(self, outputs):
+        """The part that computes these outputs."""
+        needed, nodes = set(outputs), []
+        for node in reversed(self.nodes):
+            if needed & set(node.outputs):
+                needed |= set(node.inputs)
+                nodes.append(node)
+        keep = lambda arrays: {n: a for n, a in arrays.items() if n in needed}  # noqa: E731
+        return Graph(self.opset, keep(self.inputs), keep(self.constants), nodes[::-1],
+                     list(outputs), self.values, self.symbolic)
+
+    def producers(self):
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+    def renamed(self):
+        """The same graph under other names, and the map of the names."""
+        names = [*self.inputs, *self.constants, *self.producers()]
+        new = {name: f"{name[0]}.{len(names) - i}/r" for i, name in enumerate(names)} | {"": ""}
+        nodes = [Node(n.op, [new[i] for i in n.inputs], [new[o] for o in n.outputs], n.attrs)
+                 for n in self.nodes]
+        move = lambda arrays: {new[n]: a for n, a in arrays.items() if n in new}  # noqa: E731
+        return Graph(self.opset, move(self.inputs), move(self.constants), nodes,
+                     [new[o] for o in self.outputs], move(self.values), self.symbolic), new

@@ -1,0 +1,132 @@
+"""Groups of operators as exporters write them, which passes recognise."""
+import numpy as np
+from builder import F32, Refused
+from families import family
+from ops_linear import image
+
+
+def scalar(b, x, value):
+    return b.constant(np.array(value, x.dtype))
+
+
+@family("patterns", 1)
+def gelu(b):
+    x = b.pick((b.floating(),))
+    half = b.emit("Mul", [x, scalar(b, x, 0.5)])
+    erf = b.emit("Erf", [b.emit("Div", [x, scalar(b, x, 1.4142135)])])
+    return b.emit("Mul", [half, b.emit("Add", [erf, scalar(b, x, 1)])])
+
+
+@family("patterns", 1)
+def silu(b):
+    x = b.pick((b.floating(),))
+    return b.emit("Mul", [x, b.emit("Sigmoid", [x])])
+
+
+@family("patterns", 1)
+def hard_swish(b):
+    x = b.pick((b.floating(),))
+    y = b.emit("Clip", [b.emit("Add", [x, scalar(b, x, 3)]), scalar(b, x, 0), scalar(b, x, 6)])
+    return b.emit("Div", [b.emit("Mul", [x, y]), scalar(b, x, 6)])
+
+
+@family("patterns", 1.5)
+def layer_norm(b):
+    if b.opset >= 18:
+        mean = lambda v: b.emit("ReduceMean", [v, b.ints([-1])])  # noqa: E731
+    else:
+        mean = lambda v: b.emit("ReduceMean", [v], axes=[-1])  # noqa: E731
+    x = b.pick((b.floating(),), test=lambda v: v.rank and v.size)
+    centred = b.emit("Sub", [x, mean(x)])
+    square = b.emit("Pow", [centred, scalar(b, x, 2)]) if b.chance(0.5) else b.emit(
+        "Mul", [centred, centred])
+    deviation = b.emit("Sqrt", [b.emit("Add", [mean(square), scalar(b, x, 1e-2)])])
+    y = b.emit("Mul", [b.emit("Div", [centred, deviation]), b.weight(x.dtype, x.shape[-1:])])
+    return b.emit("Add", [y, b.weight(x.dtype, x.shape[-1:])])
+
+
+@family("patterns", 2)
+def attention(b):
+    heads, width, length = b.choice((1, 2, 4)), b.choice((2, 4, 8)), b.choice((1, 3, 8, 9))
+    dtype = b.choice((F32, F32, b.floating()))
+    x = b.fitted(dtype, (1, length, heads * width))
+    parts = []
+    for order in ((0, 2, 1, 3), (0, 2, 3, 1), (0, 2, 1, 3)):
+        y = b.emit("MatMul", [x, b.weight(dtype, (heads * width, heads * width), -0.5, 0.5)])
+        if b.chance(0.5):
+            y = b.emit("Add", [y, b.weight(dtype, (heads * width,))])
+        y = b.emit("Reshape", [y, b.ints([0, 0, heads, width] if b.chance(0.5) else
+                                         [1, -1, heads, width])])
+        parts.append(b.emit("Transpose", [y], perm=order))
+    scores = b.emit("MatMul", parts[:2])
+    scores = b.emit("Div", [scores, scalar(b, scores, width**0.5)])
+    if b.chance(0.5):
+        scores = b.emit("Add", [scores, b.fitted(dtype, (1, 1, length, length))])
+    y = b.emit("MatMul", [b.emit("Softmax", [scores], axis=-1), parts[2]])
+    y = b.emit("Transpose", [y], perm=[0, 2, 1, 3])
+    return b.emit("Reshape", [y, b.ints([0, 0, heads * width])])
+
+
+@family("patterns", 1.5)
+def residual(b):
+    """Two convolutions beside a shortcut, then perhaps a squeeze-excite."""
+    x = image(b, (F32,))
+    channels, ones = x.shape[1], [1] * (x.rank - 2)
+    y = x
+    for _ in range(2):
+        kernel = [b.choice((1, 3)) for _ in ones]
+        scale = 1 / np.sqrt(channels * np.prod(kernel))
+        y = b.emit("Conv", [y, b.weight(F32, (channels, channels, *kernel), -scale, scale),
+                            b.weight(F32, (channels,))], pads=[k // 2 for k in kernel * 2])
+        y = b.emit("Relu", [y])
+    if b.chance(0.5):
+        gate = b.emit("GlobalAveragePool", [y])
+        gate = b.emit("Conv", [gate, b.weight(F32, (channels, channels, *ones), -0.5, 0.5)])
+        y = b.emit("Mul", [y, b.emit(b.choice(("Sigmoid", "HardSigmoid")), [gate])])
+    return b.emit("Add", [x, y])
+
+
+@family("patterns", 1)
+def channel_shuffle(b):
+    x = image(b)
+    if x.shape[1] % 2 or x.rank != 4:
+        raise Refused
+    n, c, h, w = x.shape
+    y = b.emit("Reshape", [x, b.ints([n, 2, c // 2, h, w])])
+    y = b.emit("Transpose", [y], perm=[0, 2, 1, 3, 4])
+    return b.emit("Reshape", [y, b.ints([n, -1, h, w])])
+
+
+@family("patterns", 1)
+def shape_arithmetic(b):
+    """Reshape by a shape that the model computes."""
+    x = b.pick(test=lambda v: v.rank >= 2 and v.size)
+    shape = b.emit("Shape", [x], keep=False)
+    first = b.emit("Gather", [shape, b.constant(np.array(0, np.int64))], keep=False)
+    if b.opset >= 13:
+        first = b.emit("Unsqueeze", [first, b.ints([0])], keep=False)
+    else:
+        first = b.emit("Unsqueeze", [first], axes=[0], keep=False)
+    return b.emit("Reshape", [x, b.emit("Concat", [first, b.ints([-1])], axis=0, keep=False)])
+
+
+@family("patterns", 1)
+def twice(b):
+    """The same computed twice over, by two nodes."""
+    x = b.pick((b.floating(),))
+    op = b.choice(("Tanh", "Sigmoid", "Abs", "Relu"))
+    return b.emit(b.choice(("Add", "Mul", "Sub", "Max")), [b.emit(op, [x]), b.emit(op, [x])])
+
+
+@family("patterns", 1)
+def chain_of_moves(b):
+    x = b.pick(test=lambda v: v.rank >= 2 and v.size)
+    for _ in range(b.int(2, 4)):
+        if b.chance(0.5) and x.rank >= 2:
+            order = list(range(x.rank))
+            b.random.shuffle(order)
+            x = b.emit("Transpose", [x], perm=order)
+        else:
+            from ops_movement import factors
+            x = b.emit("Reshape", [x, b.ints(factors(b, x.size, b.int(2, 5)))])
+    return x

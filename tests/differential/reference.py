@@ -1,0 +1,196 @@
+"""onnxruntime as the reference, and how far its own results can be trusted.
+
+The bound on each element: the graph is run again with every inexact value multiplied by 1 plus or
+minus a few units of rounding, each element another sign. What a result moves by is what rounding
+can do to it; where it moves, a difference of that size is no error. So a comparison of nearly equal
+numbers, which rounding may decide either way, raises no false alarm, and all else is compared
+strictly."""
+import numpy as np
+import onnxruntime as ort
+from graph import Graph, Node, elem
+from onnx import helper
+
+ort.set_default_logger_severity(4)
+
+EPSILON = {np.dtype("float16"): 1e-3, np.dtype("float32"): 5e-7, np.dtype("float64"): 1e-14}
+# Relative to the largest magnitude of an output: what one operator may lose.
+RELATIVE = {np.dtype("float16"): 4e-3, np.dtype("float32"): 1e-5, np.dtype("float64"): 1e-12}
+# What is less is nothing, where all of an output is next to nothing.
+ABSOLUTE = {np.dtype("float16"): 1e-6, np.dtype("float32"): 1e-9, np.dtype("float64"): 1e-16}
+PAIRS = 3  # of runs with opposite signs
+AMPLIFY = 6  # over the largest movement seen
+
+# Operators that only move, choose or compare: of exact operands they are exact, and an operand's
+# perturbation is theirs.
+MOVES = set("""Reshape Transpose Squeeze Unsqueeze Flatten Slice Concat Split Pad Tile Expand Gather
+GatherElements GatherND ScatterElements ScatterND DepthToSpace SpaceToDepth Identity Trilu
+ReverseSequence Compress MaxPool GlobalMaxPool Max Min Relu Abs Neg Sign Where TopK ReduceMax
+ReduceMin Clip Dropout CenterCropPad Upsample""".split())
+EXACT = MOVES | set("""Add Sub Sum Floor Ceil Round Not And Or Xor Equal Less Greater LessOrEqual
+GreaterOrEqual ArgMax ArgMin OneHot Shape Size QuantizeLinear IsNaN IsInf Range EyeLike
+ConstantOfShape Hardmax Cast CastLike""".split())
+
+
+def _session(model):
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return ort.InferenceSession(model.SerializeToString(), options,
+                                providers=["CPUExecutionProvider"])
+
+
+_refused = set()
+
+
+def run_node(graph, node):
+    """The outputs of one node on known operands, or None when onnxruntime refuses it."""
+    operands = [graph.values[name] for name in node.inputs if name]
+    key = (node.op, graph.opset, *(a.dtype for a in operands), len(node.outputs))
+    if key in _refused:
+        return None
+    inputs = {n: graph.values[n] for n in node.inputs if n and n not in graph.constants}
+    constants = {n: graph.constants[n] for n in node.inputs if n in graph.constants}
+    proto = helper.make_graph(
+        [node.proto()], "node",
+        [helper.make_tensor_value_info(n, elem(a), a.shape) for n, a in inputs.items()],
+        [helper.make_empty_tensor_value_info(n) for n in node.outputs],
+        [helper.make_tensor(n, elem(a), a.shape, a.tobytes(), raw=True)
+         for n, a in constants.items()])
+    try:
+        session = _session(helper.make_model(
+            proto, opset_imports=[helper.make_opsetid("", graph.opset)], ir_version=10))
+    except Exception as error:  # onnxruntime's own kinds have no common base
+        if "NOT_IMPLEMENTED" in str(error):
+            _refused.add(key)
+        return None
+    try:
+        arrays = session.run(node.outputs, inputs)
+    except Exception:
+        return None
+    for array, declared in zip(arrays, session.get_outputs()):
+        if any(isinstance(d, int) and d != n for d, n in zip(declared.shape, array.shape)):
+            return None  # its shape inference and its code disagree, which fails in a whole graph
+    return arrays
+
+
+def run(graph):
+    """Output arrays by name."""
+    return dict(zip(graph.outputs, _session(graph.model()).run(graph.outputs, graph.inputs)))
+
+
+class _Noise:
+    """One graph with factors as further inputs, so that a session serves all runs."""
+
+    def __init__(self, graph):
+        self.graph = Graph(graph.opset, dict(graph.inputs), dict(graph.constants), [],
+                           list(graph.outputs), dict(graph.values))
+        self.factors, self.clean = [], set()
+        self.inexact = {}  # perturbed forms of other values, for operators that round
+        new = {}
+        for name, array in [*graph.inputs.items(), *graph.constants.items()]:
+            if name[0] in "ce" or not self._perturb(name, new):
+                self.clean.add(name)
+        for node in graph.nodes:
+            self._add(node, new)
+        self.graph.outputs = [new.get(o, o) for o in graph.outputs]
+
+    def _perturb(self, name, new):
+        """Makes new[name] the perturbed value; false where there is nothing to perturb."""
+        array = self.graph.values[name]
+        if array.dtype not in EPSILON or not array.size:
+            return False
+        factor, new[name] = f"n_{name}", f"y_{name}"
+        self.graph.inputs[factor] = self.graph.values[factor] = np.ones_like(array)
+        self.graph.values[new[name]] = array
+        self.graph.nodes.append(Node("Mul", [name, factor], [new[name]]))
+        self.factors.append(factor)
+        return True
+
+    def _add(self, node, new):
+        outputs = [o for o in node.outputs if o]
+        exact = node.op in EXACT and all(i in self.clean for i in node.inputs if i)
+        names = dict(new)
+        if exact:
+            self.clean.update(outputs)
+        elif node.op not in EXACT:  # rounds within itself: equal or exact operands, too
+            for name in node.inputs:
+                if name and name[0] != "c" and name not in new and name not in self.inexact:
+                    self._perturb(name, self.inexact)
+            names = self.inexact | new
+        self.graph.nodes.append(Node(node.op, [names.get(i, i) for i in node.inputs], node.outputs,
+                                     node.attrs))
+        if not exact and node.op not in MOVES:
+            for name in outputs:
+                self._perturb(name, new)
+
+    def run(self, seed):
+        random = np.random.default_rng(seed)
+        session = _session(self.graph.model())
+        signs = {}
+        for pair in range(PAIRS):
+            for sign in (1, -1):
+                feeds = dict(self.graph.inputs)
+                for name in self.factors:
+                    ones = feeds[name]
+                    if sign == 1:
+                        signs[name] = (random.choice((-1.0, 1.0), ones.shape)
+                                       * random.uniform(0.5, 1.5, ones.shape))
+                    feeds[name] = np.asarray(ones + sign * EPSILON[ones.dtype] * signs[name],
+                                             ones.dtype)
+                yield session.run(self.graph.outputs, feeds)
+
+
+class Expected:
+    """What a graph is to give: arrays, and the difference allowed for each element."""
+
+    def __init__(self, graph, seed=0):
+        self.arrays = run(graph)
+        moved = {name: np.zeros(a.shape) for name, a in self.arrays.items()}
+        with np.errstate(all="ignore"):
+            for arrays in _Noise(graph).run(seed):
+                for (name, array), other in zip(self.arrays.items(), arrays):
+                    moved[name] = np.fmax(moved[name], _distance(array, other))
+        # An element may stay by chance where perturbations cancel, but not half of the elements.
+        self.allowed = {name: AMPLIFY * np.maximum(m, np.median(m) if m.size else 0)
+                        + _base(self.arrays[name]) for name, m in moved.items()}
+
+    def compare(self, actual):
+        """None, or what differs first: (output, text)."""
+        for name, expected in self.arrays.items():
+            text = difference(actual.get(name), expected, self.allowed[name])
+            if text:
+                return name, text
+        return None
+
+
+def _base(array):
+    if array.dtype not in RELATIVE or not array.size:
+        return 0.0
+    finite = np.abs(array[np.isfinite(array)].astype(np.float64))
+    return ABSOLUTE[array.dtype] + RELATIVE[array.dtype] * finite.max(initial=0)
+
+
+def _distance(a, b):
+    """Infinite where one is special and the other is not the same."""
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    distance = np.abs(a - b)
+    return np.where(same, 0.0, np.where(np.isfinite(distance), distance, np.inf))
+
+
+def difference(actual, expected, allowed):
+    """A text that says how two arrays differ by more than allowed, or None."""
+    if actual is None:
+        return "missing"
+    if actual.dtype != expected.dtype or actual.shape != expected.shape:
+        return f"{actual.dtype}{list(actual.shape)} instead of {expected.dtype}{list(expected.shape)}"
+    with np.errstate(all="ignore"):
+        distance = _distance(actual, expected)
+    wrong = distance > allowed
+    if not wrong.any():
+        return None
+    worst = np.unravel_index(np.argmax(np.where(wrong, distance, -1)), wrong.shape)
+    bound = np.broadcast_to(allowed, wrong.shape)[worst]
+    return (f"{int(wrong.sum())} of {wrong.size} elements; at {[int(i) for i in worst]} "
+            f"{actual[worst]} instead of {expected[worst]} (within {bound:.3g})")

@@ -1,0 +1,99 @@
+"""Runs tilewright on graphs, and says what is wrong with the results."""
+import os
+import subprocess
+import tempfile
+
+import numpy as np
+from reference import Expected, difference
+
+TIMEOUT = 60
+
+
+class Failure(Exception):
+    """What went wrong: a kind that stays the same while the graph is reduced, and the text."""
+
+    def __init__(self, kind, text, output=None):
+        super().__init__(f"{kind}: {text}")
+        self.kind, self.output = kind, output
+
+
+class Tilewright:
+    def __init__(self, command, work=None):
+        self.command = os.fspath(command)
+        self.folder = tempfile.TemporaryDirectory(dir=work)
+
+    def run(self, graph, *options):
+        """The outputs by name."""
+        model, inputs = graph.save(os.path.join(self.folder.name, "graph"))
+        outputs = os.path.join(self.folder.name, "outputs.npz")
+        command = [self.command, "run", model, "--inputs", inputs, "--outputs", outputs,
+                   "--threads=1", "--jobs=1", *options]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, timeout=TIMEOUT, check=False)
+        except subprocess.TimeoutExpired:
+            raise Failure(f"timeout {' '.join(options)}", f"above {TIMEOUT} s") from None
+        if done.returncode:
+            raise Failure(f"exit code {done.returncode} {' '.join(options)}",
+                          done.stderr.decode(errors="replace").strip()[-1500:])
+        with np.load(outputs) as arrays:
+            return dict(arrays)
+
+
+def check_level(tw, graph, expected, *options):
+    actual = tw.run(graph, *options)
+    wrong = expected.compare(actual)
+    if wrong:
+        raise Failure(f"wrong result {' '.join(options)}", f"output {wrong[0]}: {wrong[1]}",
+                      wrong[0])
+    return actual
+
+
+PASSES = ("canonicalize", "eliminate-common-subexpr", "fold-constants", "dce", "simplify-inference",
+          "sink-reshapes", "convert-layout", "pack-weights", "collapse-axes", "schedule-kernels",
+          "simplify-loops", "specialize-loops")
+
+
+def check_graph(tw, graph, random):
+    """All properties of one graph; raises Failure."""
+    expected = Expected(graph)
+    at_0 = check_level(tw, graph, expected, "-O0")
+    at_3 = check_level(tw, graph, expected, "-O3")
+    for name, array in at_0.items():
+        text = difference(at_3[name], array, expected.allowed[name])
+        if text:
+            raise Failure("-O3 against -O0", f"output {name}: {text}", name)
+    which = random.random()
+    if which < 0.4:
+        check_level(tw, graph, expected, "-O3", f"--disable-pass={random.choice(PASSES)}")
+    elif which < 0.6:
+        check_level(tw, graph, expected, random.choice(("-O1", "-O2")))
+    elif which < 0.7:
+        check_level(tw, graph, expected, "-O3", f"--cpu=x86-64-v{random.choice((2, 3))}")
+    elif which < 0.85:
+        check_names(tw, graph, at_3)
+    else:
+        check_outputs(tw, graph, expected, random)
+
+
+def check_names(tw, graph, actual):
+    """Names do not matter: the same bits."""
+    renamed, names = graph.renamed()
+    again = tw.run(renamed, "-O3")
+    for name, array in actual.items():
+        if array.tobytes() != again[names[name]].tobytes():
+            raise Failure("renamed", f"output {name}: "
+                          f"{difference(again[names[name]], array, 0)}", name)
+
+
+def check_outputs(tw, graph, expected, random):
+    """More outputs change none of the others."""
+    inner = [name for name in graph.producers() if name not in graph.outputs]
+    more = random.sample(inner, min(len(inner), 3))
+    actual = tw.run(graph, "-O3", *(f"--keep-output={name}" for name in more))
+    wrong = expected.compare(actual)
+    if wrong:
+        raise Failure("further outputs", f"output {wrong[0]}: {wrong[1]}", wrong[0])
+    for name in more:
+        if name not in actual or actual[name].shape != graph.values[name].shape:
+            raise Failure("further outputs", f"{name} is missing or of another shape", name)
