@@ -64,7 +64,7 @@ int tw_run_verb(const struct argp *argp, int argc, char **argv, void *verb, tw_c
 /* Prints the context's diagnostics to stderr and forgets them. */
 void tw_report(tw_context *ctx);
 /* Adds the runtime's last error to the diagnostics. Returns false. */
-bool tw_runtime_error(tw_context *ctx, const char *what);
+bool tw_runtime_error(tw_context *ctx);
 
 /* A context to compile in, plugins loaded, and the options for it. NULL after a diagnostic in the
  * verb's context. Closing it prints its diagnostics, and the timing when --timing was given, to

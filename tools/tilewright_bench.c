@@ -75,12 +75,12 @@ static bool measure(bench_verb *v, tw_session *session, samples *out)
     tw_arena *arena = tw_context_arena(v->compile.ctx);
     for (int i = 0; i < 2; i++) /* warm up: page faults, caches */
         if (tw_session_run(session) != TW_STATUS_OK)
-            return tw_runtime_error(v->compile.ctx, v->compile.model);
+            return tw_runtime_error(v->compile.ctx);
     tw_session_reset_profile(session);
     double start = tw_seconds_now(), at = start;
     while (at - start < v->seconds || out->times.len < 3) {
         if (tw_session_run(session) != TW_STATUS_OK)
-            return tw_runtime_error(v->compile.ctx, v->compile.model);
+            return tw_runtime_error(v->compile.ctx);
         double end = tw_seconds_now();
         tw_vec_push(arena, &out->times, end - at);
         at = end;

@@ -17,9 +17,9 @@ void tw_report(tw_context *ctx)
     tw_diagnostics_clear(ctx);
 }
 
-bool tw_runtime_error(tw_context *ctx, const char *what)
+bool tw_runtime_error(tw_context *ctx)
 {
-    return tw_error(ctx, NULL, "%s: %s", what, tw_last_error());
+    return tw_error(ctx, NULL, "%s", tw_last_error());
 }
 
 int tw_run_verb(const struct argp *argp, int argc, char **argv, void *verb, tw_compile_args *args,
@@ -163,14 +163,14 @@ static bool compile_and_load(tw_compile_args *args, tw_model **model)
         return false;
     tw_status status = tw_model_load_fd(fd, args->model, NULL, model);
     close(fd);
-    return status == TW_STATUS_OK || tw_runtime_error(args->ctx, args->model);
+    return status == TW_STATUS_OK || tw_runtime_error(args->ctx);
 }
 
 bool tw_load_model(tw_compile_args *args, const tw_arrays *inputs, tw_model **model)
 {
     if (is_compiled(args->model))
         return tw_model_load(args->model, NULL, model) == TW_STATUS_OK ||
-               tw_runtime_error(args->ctx, args->model);
+               tw_runtime_error(args->ctx);
     for (size_t i = 0; i < inputs->n; i++)
         if (inputs->items[i].data)
             add_shape(args, inputs->items[i].name, inputs->items[i].rank, inputs->items[i].dims);

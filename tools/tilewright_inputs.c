@@ -175,7 +175,7 @@ tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_o
                                           inputs[i].rank) == TW_STATUS_OK;
     if (fine)
         return session;
-    tw_runtime_error(ctx, "tilewright");
+    tw_runtime_error(ctx);
     tw_session_destroy(session);
     return NULL;
 }

@@ -110,7 +110,7 @@ static bool run(void *verb)
     tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
     bool fine = session != NULL;
     if (fine && tw_session_run(session) != TW_STATUS_OK)
-        fine = tw_runtime_error(ctx, v->compile.model);
+        fine = tw_runtime_error(ctx);
     fine = fine && give_outputs(v, model, session);
     tw_session_destroy(session);
     tw_model_free(model);

@@ -4,6 +4,7 @@
  * scheduled, made flat and compiled for it; constants are common to all. */
 #include "driver/compilation.h"
 
+#include "artifact/cpu.h"
 #include "base/arena.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -66,20 +67,50 @@ static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options
 
 /* ---- From a module to code ---- */
 
+/* How many features of the CPU the target's code may use. */
+static unsigned count_features(const tw_target *target)
+{
+    tw_cpu_features features = {{0}};
+    const char *unknown;
+    unsigned n = 0;
+    tw_cpu_parse(target->level, target->features, &features, &unknown);
+    for (unsigned i = 0; tw_cpu_feature_name(i); i++)
+        n += tw_cpu_test(&features, i);
+    return n;
+}
+
+/* Adds a target unless it is there, behind those that use no more features than it: the runtime
+ * takes the last one that it can. */
+static void add_variant(tw_compilation *c, const tw_target *target)
+{
+    size_t at = c->n_variants;
+    for (size_t i = 0; i < c->n_variants; i++)
+        if (!strcmp(c->variants[i].target.name, target->name))
+            return;
+    for (; at && count_features(&c->variants[at - 1].target) > count_features(target); at--)
+        c->variants[at] = c->variants[at - 1];
+    c->variants[at] = (tw_variant){.target = *target};
+    c->n_variants++;
+}
+
 static bool find_targets(tw_compilation *c)
 {
     const tw_compile_options *o = c->options;
-    c->n_variants = o->n_cpus ? o->n_cpus : 1;
-    c->variants = TW_NEW_ARRAY(tw_context_arena(c->ctx), tw_variant, c->n_variants);
-    for (size_t i = 0; i < c->n_variants; i++) {
-        tw_variant *v = &c->variants[i];
-        if (!tw_target_resolve(c->ctx, o->n_cpus ? o->cpus[i] : "host", &v->target))
+    size_t n = o->n_cpus ? o->n_cpus : 1;
+    c->variants = TW_NEW_ARRAY(tw_context_arena(c->ctx), tw_variant, n);
+    c->n_variants = 0;
+    for (size_t i = 0; i < n; i++) {
+        tw_target target;
+        if (!tw_target_resolve(c->ctx, o->n_cpus ? o->cpus[i] : "host", &target))
             return false;
-        v->suffix = c->n_variants == 1 ? "" : tw_arena_printf(tw_context_arena(c->ctx), ".%zu", i);
-        if (v->target.arch != c->variants[0].target.arch)
+        if (i && target.arch != c->variants[0].target.arch)
             return tw_error(c->ctx, NULL, "'%s' and '%s' do not go into one file",
-                            c->variants[0].target.name, v->target.name);
+                            c->variants[0].target.name, target.name);
+        add_variant(c, &target);
     }
+    for (size_t i = 0; i < c->n_variants; i++)
+        c->variants[i].suffix =
+            c->n_variants == 1 ? "" : tw_arena_printf(tw_context_arena(c->ctx), ".%zu", i);
     return true;
 }
 
@@ -112,7 +143,8 @@ static bool compile_graph(tw_compilation *c)
 static bool make_loops(tw_compilation *c)
 {
     if (!read_signature(c) || !run_passes(c, c->graph, tw_lowering_pipeline(), c) ||
-        !run_passes(c, c->graph, "func(place-constants)", c) || !find_targets(c))
+        !run_passes(c, c->graph, "func(place-constants)", c) ||
+        (!c->n_variants && !find_targets(c)))
         return false;
     for (size_t i = 0; i < c->n_variants; i++) {
         tw_variant *v = &c->variants[i];
@@ -270,7 +302,7 @@ static bool start(tw_compilation *c, tw_context *ctx, const char *model,
     *c = (tw_compilation){.ctx = ctx, .options = options, .name = slash ? slash + 1 : model};
     if (options->opt_level < 0 || options->opt_level > 3)
         return tw_error(ctx, NULL, "optimisation level %d is not in 0..3", options->opt_level);
-    if (!tw_register_all(ctx))
+    if (!tw_register_all(ctx) || !find_targets(c))
         return false;
     c->graph = import(ctx, model, options);
     return c->graph != NULL;

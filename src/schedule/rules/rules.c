@@ -23,8 +23,8 @@ enum { N_RULES = sizeof rules / sizeof rules[0] };
 
 enum { PARALLEL_WORK = 60000 }; /* scalar operations: some 10 microseconds */
 
-/* The scheduled copy, or NULL. */
-static tw_op *try_rule(tw_context *ctx, const tw_rule_options *options, tw_op *kernel, int i)
+/* The schedule of a scheduled copy, or NULL. */
+static tw_schedule *try_rule(tw_context *ctx, const tw_rule_options *options, tw_op *kernel, int i)
 {
     tw_op *copy = tw_op_clone(tw_cloner_create(ctx), kernel);
     tw_op_insert(copy, kernel->region, kernel);
@@ -38,27 +38,39 @@ static tw_op *try_rule(tw_context *ctx, const tw_rule_options *options, tw_op *k
     if (r.s && tw_analyze_kernel(ctx, copy, r.k) && tw_rule_inline(&r) &&
         (!rules[i].fits || rules[i].fits(&r)) && rules[i].apply(&r)) {
         tw_op_set_attr(copy, "rule", tw_attr_string(ctx, rules[i].name));
-        return copy;
+        return r.s;
     }
     tw_op_erase(copy);
     return NULL;
+}
+
+/* Puts the scheduled copy in the kernel's place, or leaves the kernel and puts the trace behind. */
+static void take(tw_context *ctx, const tw_rule_options *options, tw_op *kernel, tw_schedule *s)
+{
+    tw_op *copy = tw_schedule_kernel(s);
+    tw_op_set_attr(copy, "refused", tw_op_attr(kernel, "refused"));
+    if (options->trace) {
+        tw_op_insert(tw_op_clone(tw_cloner_create(ctx), tw_schedule_trace(s)), kernel->region,
+                     kernel->next);
+        tw_op_set_attr(kernel, "rule", tw_op_attr(copy, "rule"));
+    }
+    tw_op_erase(options->trace ? copy : kernel);
 }
 
 static void schedule_kernel(tw_context *ctx, const tw_rule_options *options, tw_op *kernel)
 {
     for (int i = 0; i < N_RULES; i++) {
         tw_diag_mark mark = tw_diag_mark_here(ctx);
-        tw_op *copy = try_rule(ctx, options, kernel, i);
+        tw_schedule *s = try_rule(ctx, options, kernel, i);
         const tw_diagnostic *refusal = tw_diag_since(ctx, mark);
-        if (!copy && refusal && !tw_op_attr(kernel, "refused"))
+        if (!s && refusal && !tw_op_attr(kernel, "refused"))
             tw_op_set_attr(kernel, "refused",
                            tw_attr_string(ctx, tw_arena_printf(tw_context_arena(ctx), "%s: %s",
                                                                rules[i].name, refusal->message)));
         tw_diag_rewind(ctx, mark);
-        if (!copy)
+        if (!s)
             continue;
-        tw_op_set_attr(copy, "refused", tw_op_attr(kernel, "refused"));
-        tw_op_erase(kernel);
+        take(ctx, options, kernel, s);
         return;
     }
     tw_op_set_attr(kernel, "rule", tw_attr_string(ctx, "none"));
@@ -68,7 +80,8 @@ static bool run(tw_pass_run *pass)
 {
     tw_target target;
     tw_rule_options made_for = {&target, tw_pass_int(pass, "precise", 0) != 0,
-                                tw_pass_int(pass, "parallel-work", 0)};
+                                tw_pass_int(pass, "parallel-work", 0),
+                                tw_pass_int(pass, "trace", 0) != 0};
     const char *name = tw_pass_string(pass, "target", "x86-64-v3");
     if (pass->user)
         made_for = *(const tw_rule_options *)pass->user;
@@ -88,6 +101,7 @@ static const tw_attr_spec pass_options[] = {
     {"target", TW_ATTR_STRING, false, "level or processor to schedule for"},
     {"precise", TW_ATTR_UNIT, false, "sums keep their order"},
     {"parallel-work", TW_ATTR_INT, false, "least scalar operations of a kernel to run parallel"},
+    {"trace", TW_ATTR_UNIT, false, "leave kernels alone; put the schedule of each one behind it"},
     {0},
 };
 

@@ -20,11 +20,12 @@ typedef struct tw_rule_options {
     const tw_target *target;
     bool precise;          /* sums are not to be reordered */
     int64_t parallel_work; /* least scalar operations of a kernel to run parallel; 0: as it pays */
+    bool trace;            /* leave kernels alone, put a sched.schedule behind each */
 } tw_rule_options;
 
 /* Schedules each kernel in place. Without user data the pass's own options `target` ("x86-64-v3"
- * when missing), `precise` and `parallel-work` count. The rule's name is left in the kernel's
- * attribute `rule`. */
+ * when missing), `precise`, `parallel-work` and `trace` count. The rule's name is left in the
+ * kernel's attribute `rule`. */
 extern const tw_pass tw_pass_schedule_kernels;
 
 #endif
