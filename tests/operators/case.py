@@ -29,6 +29,7 @@ class Case:
     limit: float = 0
     steps: int = 0
     skip_outputs: tuple = ()
+    types: dict = dataclasses.field(default_factory=dict)  # of outputs that need one stated
     expected: list = None
     note: str = ""
 
@@ -67,8 +68,12 @@ def add_node(graph, case, prefix):
     outputs = [f"{prefix}y{i}" if i not in case.skip_outputs else "" for i in range(case.outputs)]
     node = helper.make_node(case.op, names, outputs, domain=case.domain, **case.attrs)
     graph.node.append(node)
-    for name in filter(None, outputs):
-        graph.output.append(onnx.ValueInfoProto(name=name))
+    for i, name in enumerate(outputs):
+        if name and i in case.types:
+            kind = helper.np_dtype_to_tensor_dtype(np.dtype(case.types[i]))
+            graph.output.append(helper.make_tensor_value_info(name, kind, None))
+        elif name:
+            graph.output.append(onnx.ValueInfoProto(name=name))
     return feeds
 
 

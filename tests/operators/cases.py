@@ -1,8 +1,10 @@
 """All cases, from the tables of each family of operators."""
+import cases_attention
 import cases_linear
 import cases_norm
+import cases_quant
 
 
 def all_cases():
-    for family in (cases_linear, cases_norm):
+    for family in (cases_attention, cases_linear, cases_norm, cases_quant):
         yield from family.cases()

@@ -230,6 +230,19 @@ static tw_value *product(layer *l, tw_value *x, tw_value *w, tw_value *scale, tw
                         : tw_gb_matmul(l->g, x, w, false, true);
 }
 
+/* The inputs as they are quantised: what no sequence has does not count in their range. */
+static tw_value *range_of_inputs(layer *l)
+{
+    tw_gb *g = l->g;
+    if (!l->quantised || !l->lengths)
+        return l->x;
+    tw_value *longest = tw_gb_reduce(g, TW_GRAPH_REDUCE_MAX, l->lengths, 3, false);
+    tw_expr one = tw_gb_const(g, 1), dims[3] = {l->x->type->dims[0], one, one};
+    tw_value *step = tw_gb_iota(g, TW_I64, 3, dims, 0);
+    return tw_gb_where(g, tw_gb_binary(g, TW_GRAPH_LESS, step, longest), l->x,
+                       tw_gb_scalar(g, l->x->type->elem, 0));
+}
+
 /* x W^T + bias for all steps. GRU with linear_before_reset keeps the state's bias apart. */
 static pass make_pass(layer *l, unsigned d)
 {
@@ -247,7 +260,7 @@ static pass make_pass(layer *l, unsigned d)
         p.r_scale = entry(g, n->in[SCALES + 2], d);
         p.r_zero = entry(g, n->in[SCALES + 3], d);
     }
-    p.share = product(l, l->x, tw_gb_unsqueeze(g, w, 1), scale, zero);
+    p.share = product(l, range_of_inputs(l), tw_gb_unsqueeze(g, w, 1), scale, zero);
     p.share = plus(g, p.share, part(g, bias, 0, rows));
     tw_value *state_bias = part(g, bias, 1, rows);
     if (l->kind == GRU && l->linear_before_reset)
