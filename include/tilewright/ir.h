@@ -118,14 +118,23 @@ bool tw_expr_eval(tw_expr e, const int64_t *dims, size_t n_dims,
 unsigned tw_expr_dim_count(tw_expr e);
 bool tw_expr_uses_dim(tw_expr e, unsigned index);
 
-/* Inclusive bounds of a dimension. Unknown ends are INT64_MIN / INT64_MAX. */
+/* Inclusive bounds of a dimension. Unknown ends are INT64_MIN / INT64_MAX. There being a value in
+ * range counts as known: a dimension in 0..n - 1 says that n is at least 1. */
 typedef struct tw_range {
     int64_t lo, hi;
+    tw_expr top; /* another upper bound, over symbols; or NULL */
 } tw_range;
-/* Conservative bounds of the expression, symbols being at least 0. */
+/* Conservative bounds of the expression, symbols being at least 0; numbers only (`top` is not made
+ * use of, and NULL in the result). */
 tw_range tw_expr_range(tw_expr e, const tw_range *dims, size_t n);
+/* Whether the expression is at least that number, for all dimensions in range and all symbols, as
+ * far as can be shown. Unlike tw_expr_range this knows that n - 1 - d0 >= 0 for d0 in 0..n - 1. */
+bool tw_expr_at_least(tw_context *ctx, tw_expr e, int64_t least, const tw_range *dims, size_t n);
+/* An upper bound of the expression over symbols alone, or NULL. */
+tw_expr tw_expr_top(tw_context *ctx, tw_expr e, const tw_range *dims, size_t n);
 /* Simplifies with the bounds of the dimensions: (d0*16 + d1) floordiv 16 -> d0 for d1 in 0..15,
- * and likewise mod, min, max, nested divisions. Value is equal for all dimensions in range. */
+ * (d0*n + d1) floordiv n -> d0 for d1 in 0..n - 1, and likewise mod, min, max, nested divisions.
+ * Value is equal for all dimensions in range. */
 tw_expr tw_expr_simplify(tw_context *ctx, tw_expr e, const tw_range *dims, size_t n);
 /* Splits e = constant + sum of coefficient[i] * d(i); false when e is not linear in 0..n-1
  * (symbols, divisions by non-dividing constants …). `coefficients` has n entries. */

@@ -268,11 +268,12 @@ static tw_expr divide_key(tw_context *ctx, tw_expr key, tw_expr by, bool *one)
     return j < m ? NULL : product ? product : key;
 }
 
-/* Splits e into whole * by + rest, for `by` a term. */
-static void split_by_term(tw_context *ctx, tw_expr e, tw_expr by, tw_sum *whole, tw_sum *rest)
+void tw_sum_split(tw_context *ctx, tw_expr e, tw_expr by, tw_sum *whole, tw_sum *rest)
 {
     tw_sum s;
     tw_term divisor = tw_term_of(by);
+    tw_sum_init(whole);
+    tw_sum_init(rest);
     tw_sum_init(&s);
     tw_sum_add(&s, e, 1);
     whole->invalid = s.invalid;
@@ -290,6 +291,23 @@ static void split_by_term(tw_context *ctx, tw_expr e, tw_expr by, tw_sum *whole,
     }
 }
 
+tw_expr tw_term_gcd(tw_context *ctx, tw_expr a, tw_expr b)
+{
+    tw_term x = tw_term_of(a), y = tw_term_of(b);
+    tw_expr left[MAX_FACTORS], right[MAX_FACTORS], product = NULL;
+    size_t n = factors_of(x.key, left), m = factors_of(y.key, right), i = 0, j = 0;
+    while (i < n && j < m) {
+        int order = tw_expr_compare(left[i], right[j]);
+        if (order == 0)
+            product =
+                product ? tw_expr_intern(ctx, TW_EXPR_MUL, 0, NULL, product, left[i]) : left[i];
+        i += order <= 0;
+        j += order >= 0;
+    }
+    int64_t coef = tw_gcd_i64(x.coef, y.coef);
+    return product ? tw_expr_mulc(ctx, product, coef) : tw_expr_const(ctx, coef);
+}
+
 /* Floordiv, ceildiv or mod by something that is no constant. */
 static tw_expr divide_symbolic(tw_context *ctx, tw_expr_kind kind, tw_expr a, tw_expr b)
 {
@@ -297,7 +315,7 @@ static tw_expr divide_symbolic(tw_context *ctx, tw_expr_kind kind, tw_expr a, tw
     tw_sum_init(&whole);
     tw_sum_init(&rest);
     if (b->kind != TW_EXPR_ADD && tw_term_of(b).coef > 0)
-        split_by_term(ctx, a, b, &whole, &rest);
+        tw_sum_split(ctx, a, b, &whole, &rest);
     else if (a == b)
         tw_sum_add_const(&whole, 1);
     else

@@ -68,6 +68,12 @@ static inline tw_term tw_term_of(tw_expr e)
     return (tw_term){e, 1};
 }
 
+/* Splits e into whole * by + rest, for `by` one term with a positive coefficient. Both sums are
+ * started here; the constant of e stays in the rest. */
+void tw_sum_split(tw_context *ctx, tw_expr e, tw_expr by, tw_sum *whole, tw_sum *rest);
+/* The largest term that divides both terms: k*n for 2*k*n*m and 3*k*n. */
+tw_expr tw_term_gcd(tw_context *ctx, tw_expr a, tw_expr b);
+
 /* Interval arithmetic; the ends INT64_MIN and INT64_MAX are infinite. */
 tw_range tw_range_add(tw_range a, tw_range b);
 tw_range tw_range_mul(tw_range a, tw_range b);

@@ -5,7 +5,12 @@
  *
  *     d0 < 4, d1 < 6:  (d0*6 + d1) floordiv 6   ->  d0
  *                      (d0*6 + d1) floordiv 12  ->  d0 floordiv 2
- *                      (d0*6 + d1) mod 12       ->  d0 mod 2 * 6 + d1 */
+ *                      (d0*6 + d1) mod 12       ->  d0 mod 2 * 6 + d1
+ *
+ * A divisor over symbols is split likewise, at itself or at what it shares with a term:
+ *
+ *     d1 in 0..n - 1:  (d0*n + d1) floordiv n        ->  d0
+ *                      (d0*n + d1) floordiv (h*n)    ->  d0 floordiv h */
 #include "base/checked.h"
 #include "ir/expr_impl.h"
 
@@ -35,12 +40,12 @@ static bool one_quotient(tw_range r, int64_t g, int64_t *quotient)
 static tw_range rest_range(const bounds *b, const tw_sum *s, int64_t g)
 {
     int64_t constant = tw_mod_i64(s->constant, g);
-    tw_range r = {constant, constant};
+    tw_range r = {.lo = constant, .hi = constant};
     for (size_t i = 0; i < s->n; i++) {
         tw_term t = s->terms[i];
         if (t.coef % g != 0)
-            r = tw_range_add(
-                r, tw_range_mul(tw_expr_range(t.key, b->dims, b->n), (tw_range){t.coef, t.coef}));
+            r = tw_range_add(r, tw_range_mul(tw_expr_range(t.key, b->dims, b->n),
+                                             (tw_range){.lo = t.coef, .hi = t.coef}));
     }
     return r;
 }
@@ -94,17 +99,51 @@ static tw_expr simplify_division(const bounds *b, tw_expr_kind kind, tw_expr e, 
     return tw_expr_add(b->ctx, tw_expr_mulc(b->ctx, outer, g), tw_sum_build(b->ctx, &rest));
 }
 
+/* The symbolic divisor c = whole * g at a divisor g such that the rest of e stays within one g:
+ * then *out is e floordiv c or e mod c. */
+static bool split_at_term(const bounds *b, tw_expr_kind kind, tw_expr e, tw_expr c, tw_expr g,
+                          tw_expr *out)
+{
+    tw_context *ctx = b->ctx;
+    tw_sum whole, rest, ratio, none;
+    tw_sum_split(ctx, e, g, &whole, &rest);
+    tw_expr r = tw_sum_build(ctx, &rest);
+    if (!tw_expr_at_least(ctx, r, 0, b->dims, b->n) ||
+        !tw_expr_at_least(ctx, tw_expr_sub(ctx, g, r), 1, b->dims, b->n))
+        return false;
+    tw_sum_split(ctx, c, g, &ratio, &none);
+    tw_expr outer = tw_expr_binary(ctx, kind, tw_sum_build(ctx, &whole), tw_sum_build(ctx, &ratio));
+    *out = kind == TW_EXPR_FLOORDIV ? outer : tw_expr_add(ctx, tw_expr_mul(ctx, outer, g), r);
+    return (*out)->kind != TW_EXPR_INVALID;
+}
+
+/* e floordiv c or e mod c with both simplified and c over symbols. */
+static tw_expr simplify_symbolic_division(const bounds *b, tw_expr_kind kind, tw_expr e, tw_expr c)
+{
+    tw_expr out;
+    if (c->kind == TW_EXPR_ADD) { /* no term: all of e is rest */
+        if (tw_expr_at_least(b->ctx, e, 0, b->dims, b->n) &&
+            tw_expr_at_least(b->ctx, tw_expr_sub(b->ctx, c, e), 1, b->dims, b->n))
+            return kind == TW_EXPR_FLOORDIV ? tw_expr_const(b->ctx, 0) : e;
+    } else if (tw_term_of(c).coef > 0) {
+        if (split_at_term(b, kind, e, c, c, &out))
+            return out;
+        for (tw_expr x = e; x; x = x->kind == TW_EXPR_ADD ? x->lhs : NULL) {
+            tw_expr g = tw_term_gcd(b->ctx, x->kind == TW_EXPR_ADD ? x->rhs : x, c);
+            if (g->kind != TW_EXPR_CONST && g != c && split_at_term(b, kind, e, c, g, &out))
+                return out;
+        }
+    }
+    return tw_expr_binary(b->ctx, kind, e, c);
+}
+
 /* The smaller or larger of two simplified expressions when the bounds decide it. */
 static tw_expr simplify_extremum(const bounds *b, tw_expr_kind kind, tw_expr x, tw_expr y)
 {
-    tw_expr difference = tw_expr_sub(b->ctx, x, y);
-    tw_range r = tw_expr_range(difference, b->dims, b->n);
-    if (difference->kind != TW_EXPR_INVALID) {
-        if (r.hi <= 0)
-            return kind == TW_EXPR_MIN ? x : y;
-        if (r.lo >= 0)
-            return kind == TW_EXPR_MIN ? y : x;
-    }
+    if (tw_expr_at_least(b->ctx, tw_expr_sub(b->ctx, y, x), 0, b->dims, b->n))
+        return kind == TW_EXPR_MIN ? x : y;
+    if (tw_expr_at_least(b->ctx, tw_expr_sub(b->ctx, x, y), 0, b->dims, b->n))
+        return kind == TW_EXPR_MIN ? y : x;
     /* A nested minimum may be beaten in part: min(min(p, q), y) with y <= q. */
     if (x->kind == kind) {
         tw_expr part = simplify_extremum(b, kind, x->rhs, y);
@@ -138,9 +177,12 @@ static tw_expr simplify_once(const bounds *b, tw_expr e)
     if (e->kind == TW_EXPR_ADD)
         return simplify_sum(b, e);
     tw_expr x = simplify_once(b, e->lhs), y = simplify_once(b, e->rhs);
-    if ((e->kind == TW_EXPR_FLOORDIV || e->kind == TW_EXPR_MOD) && y->kind == TW_EXPR_CONST &&
-        y->value > 0)
-        return simplify_division(b, e->kind, x, y->value);
+    if (e->kind == TW_EXPR_FLOORDIV || e->kind == TW_EXPR_MOD) {
+        if (y->kind == TW_EXPR_CONST && y->value > 0)
+            return simplify_division(b, e->kind, x, y->value);
+        if (y->kind != TW_EXPR_CONST && tw_expr_dim_count(y) == 0)
+            return simplify_symbolic_division(b, e->kind, x, y);
+    }
     if (e->kind == TW_EXPR_MIN || e->kind == TW_EXPR_MAX)
         return simplify_extremum(b, e->kind, x, y);
     return tw_expr_binary(b->ctx, e->kind, x, y);

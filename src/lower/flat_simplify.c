@@ -26,12 +26,17 @@ typedef struct operand_info {
     tw_range ranges[TW_MAX_EXPR_DIMS];
 } operand_info;
 
-static bool get_operands(const tw_op *op, operand_info *info)
+static bool get_operands(tw_context *ctx, const tw_op *op, operand_info *info)
 {
     if (!tw_index_operands(op, &info->first, &info->n) || info->n > TW_MAX_EXPR_DIMS)
         return false;
-    tw_operand_ranges(op, info->ranges);
+    tw_operand_ranges(ctx, op, info->ranges);
     return true;
+}
+
+static bool at_least(tw_context *ctx, tw_expr e, int64_t least, const operand_info *info)
+{
+    return tw_expr_at_least(ctx, e, least, info->ranges, info->n);
 }
 
 /* Condition i of a loop.if around op over op's operands; invalid when it uses others. */
@@ -65,8 +70,8 @@ static truth decided_by_guards(tw_context *ctx, const tw_op *op, const operand_i
             tw_expr surplus = tw_expr_sub(ctx, condition, known);
             if (surplus->kind == TW_EXPR_INVALID)
                 continue;
-            tw_range range = tw_expr_range(surplus, info->ranges, info->n);
-            if (r->index == 0 ? range.lo >= 0 : range.hi <= 0)
+            if (r->index == 0 ? at_least(ctx, surplus, 0, info)
+                              : at_least(ctx, tw_expr_mulc(ctx, surplus, -1), 0, info))
                 return r->index == 0 ? ALWAYS : NEVER;
         }
     }
@@ -83,10 +88,9 @@ static truth reduce_conditions(tw_context *ctx, tw_op *op, const operand_info *i
     size_t n = 0;
     for (size_t i = 0; i < where->u.map.n; i++) {
         tw_expr e = tw_expr_simplify(ctx, where->u.map.exprs[i], info->ranges, info->n);
-        tw_range range = tw_expr_range(e, info->ranges, info->n);
-        truth t = range.hi < 0    ? NEVER
-                  : range.lo >= 0 ? ALWAYS
-                                  : decided_by_guards(ctx, op, info, e);
+        truth t = at_least(ctx, tw_expr_mulc(ctx, e, -1), 1, info) ? NEVER
+                  : at_least(ctx, e, 0, info)                      ? ALWAYS
+                                              : decided_by_guards(ctx, op, info, e);
         if (t == NEVER)
             return NEVER;
         if (t == SOMETIMES)
@@ -246,7 +250,7 @@ static void simplify_for(tw_context *ctx, tw_op *op, const operand_info *info)
     tw_expr lo = bounds->u.map.exprs[0];
     tw_expr trips = tw_expr_sub(ctx, bounds->u.map.exprs[1], lo);
     int64_t count, step = tw_op_int(op, "step", 1);
-    if (tw_expr_range(trips, info->ranges, info->n).hi <= 0) {
+    if (at_least(ctx, tw_expr_mulc(ctx, trips, -1), 0, info)) {
         tw_op_erase(op);
     } else if (tw_expr_as_const(trips, &count) && count <= step) {
         tw_index_replace_value(ctx, op->regions[0].args[0], lo, operands_of(ctx, op),
@@ -293,7 +297,7 @@ static void simplify_index(tw_context *ctx, tw_op *op, const operand_info *info)
 static void simplify_op(tw_context *ctx, tw_op *op)
 {
     operand_info info;
-    if (!get_operands(op, &info))
+    if (!get_operands(ctx, op, &info))
         return;
     switch (tw_loop_kind_of(op)) {
     case TW_LOOP_LOAD:

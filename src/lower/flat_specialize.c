@@ -47,22 +47,23 @@ static bool is_inside(const tw_op *loop, const tw_value *value)
     return def != loop && tw_op_is_ancestor(loop, def);
 }
 
-static int value_number(conditions *c, tw_value *value)
+static int value_number(tw_context *ctx, conditions *c, tw_value *value)
 {
     for (unsigned i = 0; i < c->n_values; i++)
         if (c->values[i] == value)
             return (int)i;
     if (c->n_values == TW_MAX_EXPR_DIMS)
         return -1;
-    c->ranges[c->n_values] = tw_value_range(value);
+    c->ranges[c->n_values] = tw_value_range(ctx, value);
     c->values[c->n_values] = value;
     return (int)c->n_values++;
 }
 
-static void add_condition(conditions *c, tw_expr e)
+static void add_condition(tw_context *ctx, conditions *c, tw_expr e)
 {
-    tw_range range = tw_expr_range(e, c->ranges, c->n_values);
-    if (!tw_expr_uses_dim(e, 0) || range.lo >= 0 || range.hi < 0 || c->n == MAX_CONDITIONS)
+    if (!tw_expr_uses_dim(e, 0) || tw_expr_at_least(ctx, e, 0, c->ranges, c->n_values) ||
+        tw_expr_at_least(ctx, tw_expr_mulc(ctx, e, -1), 1, c->ranges, c->n_values) ||
+        c->n == MAX_CONDITIONS)
         return;
     for (unsigned i = 0; i < c->n; i++)
         if (c->exprs[i] == e)
@@ -82,7 +83,7 @@ static void restate(specializer *s, tw_op *op, unsigned first, unsigned n, tw_ex
         if (is_inside(s->loop, value) || value->type->kind == TW_TYPE_VECTOR) {
             at_loop[i] = zero; /* stands for its least value, in a vector that of all lanes */
         } else if (tw_expr_uses_dim(e, i)) {
-            int number = value_number(&s->found, value);
+            int number = value_number(s->ctx, &s->found, value);
             if (number < 0)
                 return;
             dims[i] = tw_expr_dim(s->ctx, (unsigned)number);
@@ -99,7 +100,7 @@ static void restate(specializer *s, tw_op *op, unsigned first, unsigned n, tw_ex
     int64_t least = tw_expr_range(inner, ranges, n).lo;
     if (least == INT64_MIN)
         return;
-    add_condition(&s->found,
+    add_condition(s->ctx, &s->found,
                   tw_expr_substitute(s->ctx, tw_expr_addc(s->ctx, outer, least), dims, n));
 }
 
@@ -111,7 +112,7 @@ static bool collect_conditions(tw_op *op, void *data)
     tw_range ranges[TW_MAX_EXPR_DIMS];
     if (op == s->loop || !where || !tw_index_operands(op, &first, &n) || n > TW_MAX_EXPR_DIMS)
         return true;
-    tw_operand_ranges(op, ranges);
+    tw_operand_ranges(s->ctx, op, ranges);
     for (size_t i = 0; i < where->u.map.n; i++)
         restate(s, op, first, n, where->u.map.exprs[i], ranges);
     return true;
@@ -229,7 +230,7 @@ static bool specialize_loop(specializer *s, tw_op *loop)
         return false;
     s->loop = loop;
     s->found = (conditions){.n = 0};
-    value_number(&s->found, loop->regions[0].args[0]);
+    value_number(s->ctx, &s->found, loop->regions[0].args[0]);
     tw_walk(loop, collect_conditions, s);
     if (!s->found.n)
         return false;

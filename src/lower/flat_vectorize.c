@@ -237,7 +237,7 @@ static tw_value *zero_of(vectorizer *v, tw_type type)
 
 /* Whether the copied load needs no mask: a buffer of the kernel's own is read inside its bounds.
  * The lanes that differ then are lanes of masked stores alone. */
-static bool reads_own_memory(const tw_op *load)
+static bool reads_own_memory(tw_context *ctx, const tw_op *load)
 {
     tw_loop_access a;
     tw_range ranges[TW_MAX_EXPR_DIMS];
@@ -245,11 +245,11 @@ static bool reads_own_memory(const tw_op *load)
     if (!a.buffer->op || !tw_is_loop(a.buffer->op, TW_LOOP_ALLOC) || a.where ||
         a.n_index > TW_MAX_EXPR_DIMS)
         return false;
-    tw_operand_ranges(load, ranges);
+    tw_operand_ranges(ctx, load, ranges);
     for (unsigned d = 0; d < a.buffer->type->rank; d++) {
-        int64_t size;
-        tw_range r = tw_expr_range(a.index->u.map.exprs[d], ranges, a.n_index);
-        if (!tw_expr_as_const(a.buffer->type->dims[d], &size) || r.lo < 0 || r.hi >= size)
+        tw_expr at = a.index->u.map.exprs[d], left = tw_expr_sub(ctx, a.buffer->type->dims[d], at);
+        if (!tw_expr_at_least(ctx, at, 0, ranges, a.n_index) ||
+            !tw_expr_at_least(ctx, left, 1, ranges, a.n_index))
             return false;
     }
     return true;
@@ -270,7 +270,7 @@ static void convert_load(vectorizer *v, tw_op *op)
         tw_op_set_operand(copy, copy->n_operands - 1, other);
     if (!v->mask)
         return;
-    if (reads_own_memory(copy)) {
+    if (reads_own_memory(v->ctx, copy)) {
         tw_op_set_attr(copy, "any_lanes", tw_attr_unit(v->ctx));
         return;
     }

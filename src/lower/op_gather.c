@@ -17,7 +17,7 @@ static tw_expr position(tw_stage *s, tw_value *value, int64_t size)
         tw_value *wrapped = tw_s2(s, TW_LOOP_ADD, at, tw_stage_const(s, TW_INDEX, (double)size));
         at = tw_stage_select(s, negative, wrapped, at);
     }
-    return tw_stage_clamp(s, tw_stage_dim(s, at, (tw_range){INT64_MIN, INT64_MAX}), 0, size - 1);
+    return tw_stage_clamp(s, tw_stage_dim(s, at, (tw_range){.lo = INT64_MIN, .hi = INT64_MAX}), 0, size - 1);
 }
 
 static bool check_not_empty(tw_lowering *l, const tw_op *op, int64_t size)

@@ -54,7 +54,7 @@ static tw_expr tap_index(resize *r, tw_stage *s, unsigned axis, unsigned tap, tw
         column[o] = t->index[o * t->taps + tap];
     tw_value *table =
         tw_lowering_table(r->l, TW_I64, 1, &t->out, column, (size_t)t->out * sizeof *column);
-    return tw_stage_dim(s, tw_stage_load(s, table, &at), (tw_range){0, t->in - 1});
+    return tw_stage_dim(s, tw_stage_load(s, table, &at), (tw_range){.lo = 0, .hi = t->in - 1});
 }
 
 static tw_value *tap_weight(resize *r, tw_stage *s, unsigned axis, unsigned tap, tw_expr at)
@@ -150,7 +150,7 @@ static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, int64_t *dims
     tw_stage s;
     tw_stage_open(r->l, &s, "resize_axis", axes, r->rank + 1);
     tw_expr at[] = {result[axis], tw_stage_axis(&s, r->rank)};
-    index[axis] = tw_stage_dim(&s, tw_stage_load(&s, positions, at), (tw_range){0, t->in - 1});
+    index[axis] = tw_stage_dim(&s, tw_stage_load(&s, positions, at), (tw_range){.lo = 0, .hi = t->in - 1});
     tw_value *w = tw_stage_cast(&s, tw_stage_load(&s, weights, at), r->elem);
     tw_value *v = tw_stage_cast(&s, tw_stage_load(&s, x, index), r->elem);
     tw_stage_reduce_product(&s, v, w, to, result);

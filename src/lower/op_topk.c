@@ -38,7 +38,7 @@ static tw_expr open_loop(top_k *t, tw_expr upper, tw_value *operand, int64_t tri
     tw_op *loop =
         tw_loop_for(&t->s.b, tw_expr_const(ctx, 0), upper, &operand, operand ? 1 : 0, NULL, name);
     t->s.b.region = &loop->regions[0];
-    return tw_stage_dim(&t->s, loop->regions[0].args[0], (tw_range){0, trips - 1});
+    return tw_stage_dim(&t->s, loop->regions[0].args[0], (tw_range){.lo = 0, .hi = trips - 1});
 }
 
 static void open_if(top_k *t, tw_value *condition)
@@ -109,7 +109,7 @@ static void build(top_k *t)
     tw_expr step = open_loop(t, end, i, t->k, "j");
     tw_expr last = tw_expr_binary(ctx, TW_EXPR_MIN, t->i, tw_expr_const(ctx, t->k - 1));
     tw_value *j = tw_stage_index(s, tw_expr_sub(ctx, last, step));
-    insert_at(t, tw_stage_dim(s, j, (tw_range){0, t->k - 1}));
+    insert_at(t, tw_stage_dim(s, j, (tw_range){.lo = 0, .hi = t->k - 1}));
 }
 
 bool tw_lower_top_k(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)

@@ -52,7 +52,7 @@ void tw_stage_open(tw_lowering *l, tw_stage *s, const char *name, const tw_axis 
     for (unsigned i = 0; i < n; i++) {
         s->dims[i] = s->block->regions[1].args[i];
         int64_t last = axes[i].extent - 1;
-        s->ranges[i] = (tw_range){0, last > 0 ? last : 0};
+        s->ranges[i] = (tw_range){.lo = 0, .hi = last > 0 ? last : 0};
     }
 }
 

@@ -153,7 +153,7 @@ static bool bind_iters(tw_context *ctx, tw_block_info *b, const char **why)
         b->has_reduce |= b->reduce[i];
         b->extents[i] = extents->u.map.exprs[i];
         b->bindings[i] = tw_expr_substitute(ctx, bindings->u.map.exprs[i], dims, op->n_operands);
-        b->iter_ranges[i] = tw_value_range(op->regions[1].args[i]);
+        b->iter_ranges[i] = tw_value_range(ctx, op->regions[1].args[i]);
     }
     return true;
 }

@@ -2,7 +2,8 @@
  *
  * A set of known values is closed under what follows from them:
  *   - a sum whose other terms are known gives the last term;
- *   - s*a + r with 0 <= r - min(r) < s gives a and r (digits of a mixed-radix number);
+ *   - s*a + r with 0 <= r - min(r) < s gives a and r (digits of a mixed-radix number), s being a
+ *     number or a product of sizes;
  *   - x floordiv c and x mod c give x.
  * A loop whose variable comes out is told apart. */
 #include "schedule/access.h"
@@ -73,6 +74,44 @@ static bool split_digit(closure *c, const tw_sum *s)
     return add(c, r) || more;
 }
 
+/* Splits a term into value * step, the step being all that does not vary. False when there are no
+ * symbols in the step. */
+static bool symbolic_step(tw_context *ctx, tw_term t, tw_expr *value, tw_expr *step)
+{
+    *step = tw_expr_const(ctx, t.coef);
+    *value = NULL;
+    for (tw_expr x = t.key; x; x = x->kind == TW_EXPR_MUL ? x->lhs : NULL) {
+        tw_expr factor = x->kind == TW_EXPR_MUL ? x->rhs : x;
+        tw_expr *part = tw_expr_dim_count(factor) ? value : step;
+        *part = *part ? tw_expr_mul(ctx, *part, factor) : factor;
+    }
+    return *value && !tw_expr_is_const(*step) && (*step)->kind != TW_EXPR_INVALID;
+}
+
+/* The same with a step over symbols. */
+static bool split_symbolic_digit(closure *c, const tw_sum *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        tw_expr value, step;
+        if (!symbolic_step(c->ctx, s->terms[i], &value, &step))
+            continue;
+        tw_sum rest;
+        tw_sum_init(&rest);
+        for (size_t k = 0; k < s->n; k++)
+            if (k != i)
+                tw_sum_add_term(&rest, s->terms[k].key, s->terms[k].coef);
+        tw_expr r = tw_sum_build(c->ctx, &rest);
+        tw_range range = tw_expr_range(r, c->ranges, c->n_dims);
+        tw_expr room = tw_expr_sub(c->ctx, step, r);
+        if (range.lo <= -INT32_MAX ||
+            !tw_expr_at_least(c->ctx, room, 1 - range.lo, c->ranges, c->n_dims))
+            continue;
+        bool more = add(c, value);
+        return add(c, r) || more;
+    }
+    return false;
+}
+
 /* What a known sum gives. */
 static bool open_sum(closure *c, tw_expr e)
 {
@@ -87,7 +126,7 @@ static bool open_sum(closure *c, tw_expr e)
         }
     if (unknown == 1)
         return add(c, s.terms[last].key);
-    return unknown > 1 && split_digit(c, &s);
+    return unknown > 1 && (split_digit(c, &s) || split_symbolic_digit(c, &s));
 }
 
 /* x mod k known: with x floordiv k known, x is. */
@@ -142,7 +181,8 @@ bool tw_interval_tells(tw_context *ctx, tw_interval a, tw_interval b, unsigned s
     if (!a.known || !b.known || !tw_expr_as_const(tw_expr_sub(ctx, b.lo, a.lo), &shift) ||
         !tw_expr_as_const(a.width, &wa) || !tw_expr_as_const(b.width, &wb))
         return false;
-    tw_range span = tw_range_add((tw_range){-wa, wb}, (tw_range){shift, shift});
+    tw_range span =
+        tw_range_add((tw_range){.lo = -wa, .hi = wb}, (tw_range){.lo = shift, .hi = shift});
     tw_sum s;
     tw_sum_init(&s);
     tw_sum_add(&s, a.lo, 1);

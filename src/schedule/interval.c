@@ -41,7 +41,10 @@ static tw_expr without_dims(tw_context *ctx, tw_expr e, const tw_nest *nest)
     if (tw_expr_dim_count(e) == 0)
         return e;
     int64_t hi = tw_expr_range(e, nest->ranges, nest->n).hi;
-    return hi == INT64_MAX ? tw_expr_invalid(ctx) : tw_expr_const(ctx, hi);
+    if (hi != INT64_MAX)
+        return tw_expr_const(ctx, hi);
+    tw_expr top = tw_expr_top(ctx, e, nest->ranges, nest->n);
+    return top ? top : tw_expr_invalid(ctx);
 }
 
 /* Bounds of loops that use inner loops whose bounds use inner loops … are followed that far. */
@@ -182,9 +185,8 @@ bool tw_interval_contains(tw_context *ctx, tw_interval a, tw_interval b, const t
     tw_expr below = tw_expr_sub(ctx, b.lo, a.lo);
     tw_expr above =
         tw_expr_sub(ctx, tw_expr_add(ctx, a.lo, a.width), tw_expr_add(ctx, b.lo, b.width));
-    return below->kind != TW_EXPR_INVALID && above->kind != TW_EXPR_INVALID &&
-           tw_expr_range(below, nest->ranges, inner).lo >= 0 &&
-           tw_expr_range(above, nest->ranges, inner).lo >= 0;
+    return tw_expr_at_least(ctx, below, 0, nest->ranges, inner) &&
+           tw_expr_at_least(ctx, above, 0, nest->ranges, inner);
 }
 
 tw_interval tw_interval_clip(tw_context *ctx, tw_interval a, tw_expr dim)

@@ -82,7 +82,7 @@ bool tw_nest_of(tw_context *ctx, const tw_op *op, tw_nest *out)
     }
     for (unsigned i = 0; i < out->n; i++) {
         out->vars[i] = tw_loop_var(out->loops[i]);
-        out->ranges[i] = tw_value_range(out->vars[i]);
+        out->ranges[i] = tw_value_range(ctx, out->vars[i]);
         nest_bounds(ctx, out, i);
     }
     return true;

@@ -17,20 +17,13 @@ tw_expr tw_values_dim(tw_context *ctx, tw_values *values, tw_value *value)
     return tw_expr_dim(ctx, values->n++);
 }
 
-/* Whether condition i of the map always holds; only conditions that mask something are dropped. */
-static bool always_holds(tw_expr e, const tw_range *ranges, unsigned n)
-{
-    return tw_expr_range(e, ranges, n).lo >= 0;
-}
-
 /* Whether condition i follows from another one that stays: it is never smaller. */
 static bool is_implied(tw_context *ctx, const tw_expr *conditions, size_t n, size_t i,
                        const tw_range *ranges, unsigned n_ranges)
 {
     for (size_t k = 0; k < n; k++) {
         tw_expr surplus = tw_expr_sub(ctx, conditions[i], conditions[k]);
-        if (k != i && surplus->kind != TW_EXPR_INVALID &&
-            tw_expr_range(surplus, ranges, n_ranges).lo >= 0)
+        if (k != i && tw_expr_at_least(ctx, surplus, 0, ranges, n_ranges))
             return true;
     }
     return false;
@@ -65,7 +58,7 @@ static void drop_other(tw_context *ctx, tw_op *load)
 void tw_simplify_maps(tw_context *ctx, tw_op *op)
 {
     tw_range ranges[TW_MAX_EXPR_DIMS];
-    unsigned n = tw_operand_ranges(op, ranges);
+    unsigned n = tw_operand_ranges(ctx, op, ranges);
     for (const char *const *name = tw_index_map_names(op); *name; name++) {
         tw_attr map = tw_op_attr(op, *name);
         if (!map)
@@ -77,7 +70,7 @@ void tw_simplify_maps(tw_context *ctx, tw_op *op)
         size_t kept = 0;
         for (size_t i = 0; i < map->u.map.n; i++) {
             tw_expr e = tw_expr_simplify(ctx, map->u.map.exprs[i], ranges, n);
-            if (!mask || !always_holds(e, ranges, n))
+            if (!mask || !tw_expr_at_least(ctx, e, 0, ranges, n))
                 exprs[kept++] = e;
         }
         if (mask)

@@ -162,7 +162,7 @@ static void size_is_bounded(void **state)
 static void simplify_uses_bounds(void **state)
 {
     (void)state;
-    tw_range r[3] = {{0, 9}, {0, 15}, {0, 5}};
+    tw_range r[3] = {{.lo = 0, .hi = 9}, {.lo = 0, .hi = 15}, {.lo = 0, .hi = 5}};
     tw_expr e = add(mul(d(0), 16), d(1));
     assert_ptr_equal(tw_expr_simplify(ctx, fdiv(e, 16), r, 3), d(0));
     assert_ptr_equal(tw_expr_simplify(ctx, mod(e, 16), r, 3), d(1));
@@ -178,6 +178,84 @@ static void simplify_uses_bounds(void **state)
     /* Symbols are at least 0. */
     tw_expr n = tw_expr_sym(ctx, "n");
     assert_ptr_equal(tw_expr_simplify(ctx, max(n, c(0)), r, 3), n);
+}
+
+static tw_expr n_sym(void)
+{
+    return tw_expr_sym(ctx, "n");
+}
+static tw_expr m_sym(void)
+{
+    return tw_expr_sym(ctx, "m");
+}
+static tw_expr times(tw_expr a, tw_expr b)
+{
+    return tw_expr_mul(ctx, a, b);
+}
+static tw_expr over(tw_expr a, tw_expr b)
+{
+    return tw_expr_binary(ctx, TW_EXPR_FLOORDIV, a, b);
+}
+static tw_expr rest(tw_expr a, tw_expr b)
+{
+    return tw_expr_binary(ctx, TW_EXPR_MOD, a, b);
+}
+static tw_expr less_one(tw_expr e)
+{
+    return tw_expr_addc(ctx, e, -1);
+}
+static tw_range below(tw_expr end)
+{
+    return (tw_range){.lo = 0, .hi = INT64_MAX, .top = less_one(end)};
+}
+
+static void simplify_uses_symbolic_bounds(void **state)
+{
+    (void)state;
+    tw_expr n = n_sym(), m = m_sym(), mn = times(m, n);
+    /* d0 < 10, d1 < n, d2 < m, d3 < m * n, d4 < ceil(n / 6) */
+    tw_range r[5] = {
+        {.lo = 0, .hi = 9}, below(n), below(m), below(mn), below(fdiv(add(n, c(5)), 6))};
+    tw_expr e = add(times(d(0), n), d(1));
+    assert_ptr_equal(tw_expr_simplify(ctx, over(e, n), r, 5), d(0));
+    assert_ptr_equal(tw_expr_simplify(ctx, rest(e, n), r, 5), d(1));
+    e = add(times(d(2), n), d(1));
+    assert_ptr_equal(tw_expr_simplify(ctx, over(e, mn), r, 5), c(0));
+    assert_ptr_equal(tw_expr_simplify(ctx, rest(e, mn), r, 5), e);
+    e = add(times(d(0), n), d(1));
+    assert_ptr_equal(tw_expr_simplify(ctx, over(e, mn), r, 5), over(d(0), m));
+    assert_ptr_equal(tw_expr_simplify(ctx, rest(e, mn), r, 5), add(times(rest(d(0), m), n), d(1)));
+    assert_ptr_equal(tw_expr_simplify(ctx, over(d(3), mn), r, 5), c(0));
+    assert_ptr_equal(tw_expr_simplify(ctx, rest(over(d(3), n), m), r, 5), over(d(3), n));
+    assert_ptr_equal(tw_expr_simplify(ctx, over(d(1), add(n, m)), r, 5), c(0));
+    assert_ptr_equal(tw_expr_simplify(ctx, min(d(1), n), r, 5), d(1));
+    assert_ptr_equal(tw_expr_simplify(ctx, max(less_one(n), d(1)), r, 5), less_one(n));
+    /* What may be is left. */
+    e = over(add(d(1), c(1)), n);
+    assert_ptr_equal(tw_expr_simplify(ctx, e, r, 5), e);
+    e = over(d(1), m);
+    assert_ptr_equal(tw_expr_simplify(ctx, e, r, 5), e);
+}
+
+static void symbolic_bounds_are_shown(void **state)
+{
+    (void)state;
+    tw_expr n = n_sym(), m = m_sym();
+    tw_expr tiles = fdiv(add(n, c(5)), 6);
+    tw_range r[3] = {below(n), below(times(m, n)), below(tiles)};
+    assert_true(tw_expr_at_least(ctx, tw_expr_sub(ctx, n, d(0)), 1, r, 3));
+    assert_false(tw_expr_at_least(ctx, tw_expr_sub(ctx, n, d(0)), 2, r, 3));
+    assert_true(tw_expr_at_least(ctx, n, 1, r, 1));  /* d0 exists */
+    assert_false(tw_expr_at_least(ctx, n, 1, r, 0)); /* n may be 0 */
+    assert_true(tw_expr_at_least(ctx, m, 1, r + 1, 1));
+    assert_true(tw_expr_at_least(ctx, n, 1, r + 2, 1));
+    /* A tile has one row at least. */
+    assert_true(tw_expr_at_least(ctx, tw_expr_sub(ctx, less_one(n), mul(d(2), 6)), 0, r, 3));
+    assert_false(tw_expr_at_least(ctx, tw_expr_sub(ctx, n, mul(d(2), 6)), 2, r, 3));
+    assert_ptr_equal(tw_expr_top(ctx, add(times(d(0), m), c(2)), r, 3),
+                     add(tw_expr_sub(ctx, times(m, n), m), c(2)));
+    assert_ptr_equal(tw_expr_top(ctx, over(d(1), n), r, 3), add(m, over(c(-1), n)));
+    assert_null(tw_expr_top(ctx, d(3), r, 3));
 }
 
 static tw_expr bind_n(void *data, const char *name)
@@ -228,7 +306,7 @@ static void linear_forms(void **state)
  */
 
 typedef struct tree {
-    tw_expr_kind kind;
+    tw_expr_kind kind; /* SYM: n or m, by value */
     int64_t value;
     struct tree *lhs, *rhs;
 } tree;
@@ -242,9 +320,12 @@ static uint64_t random_below(uint64_t n)
     return seed % n;
 }
 
-enum { DIMS = 3, MAX_NODES = 64 };
+enum { DIMS = 3, MAX_NODES = 64, SIZES = 2 };
 static tree nodes[MAX_NODES];
 static size_t n_nodes;
+static bool symbolic; /* whether leaves may be symbols */
+static const char *const size_names[SIZES] = {"n", "m"};
+static int64_t sizes[SIZES]; /* values of the symbols */
 
 static tree *random_tree(int depth)
 {
@@ -254,6 +335,8 @@ static tree *random_tree(int depth)
         *t = (tree){constant ? TW_EXPR_CONST : TW_EXPR_DIM,
                     constant ? (int64_t)random_below(41) - 20 : (int64_t)random_below(DIMS), NULL,
                     NULL};
+        if (symbolic && random_below(3) == 0)
+            *t = (tree){TW_EXPR_SYM, (int64_t)random_below(SIZES), NULL, NULL};
         return t;
     }
     static const tw_expr_kind kinds[] = {
@@ -263,7 +346,7 @@ static tree *random_tree(int depth)
     t->lhs = random_tree(depth - 1);
     bool divides =
         t->kind == TW_EXPR_FLOORDIV || t->kind == TW_EXPR_CEILDIV || t->kind == TW_EXPR_MOD;
-    if (!(divides || t->kind == TW_EXPR_MUL) || random_below(8) == 0) {
+    if (!(divides || t->kind == TW_EXPR_MUL) || random_below(symbolic ? 2 : 8) == 0) {
         t->rhs = random_tree(depth - 1);
         return t;
     }
@@ -281,6 +364,8 @@ static tw_expr build(const tree *t)
         return c(t->value);
     if (t->kind == TW_EXPR_DIM)
         return d((unsigned)t->value);
+    if (t->kind == TW_EXPR_SYM)
+        return tw_expr_sym(ctx, size_names[t->value]);
     return tw_expr_binary(ctx, t->kind, build(t->lhs), build(t->rhs));
 }
 
@@ -289,6 +374,10 @@ static bool value_of(const tree *t, const int64_t *dims, int64_t *out)
     int64_t a, b;
     if (t->kind == TW_EXPR_CONST || t->kind == TW_EXPR_DIM) {
         *out = t->kind == TW_EXPR_CONST ? t->value : dims[t->value];
+        return true;
+    }
+    if (t->kind == TW_EXPR_SYM) {
+        *out = sizes[t->value];
         return true;
     }
     if (!value_of(t->lhs, dims, &a) || !value_of(t->rhs, dims, &b))
@@ -341,7 +430,7 @@ static void random_expressions_keep_their_value(void **state)
     for (int i = 0; i < 100000; i++) {
         n_nodes = 0;
         const tree *t = random_tree(1 + (int)random_below(4));
-        tw_range r[DIMS];
+        tw_range r[DIMS] = {0};
         for (int k = 0; k < DIMS; k++) {
             r[k].lo = random_below(3) ? 0 : (int64_t)random_below(13) - 6;
             r[k].hi = r[k].lo + (int64_t)random_below(k == 0 ? 16 : 4);
@@ -352,6 +441,113 @@ static void random_expressions_keep_their_value(void **state)
             ctx = tw_context_create(0);
         }
     }
+}
+
+/* ---- The same with symbols in the expressions and in the bounds ---- */
+
+static bool size_value(void *data, const char *name, int64_t *out)
+{
+    (void)data;
+    *out = sizes[name[0] == 'm'];
+    return true;
+}
+
+static tw_expr random_end(void)
+{
+    tw_expr n = n_sym(), m = m_sym();
+    switch (random_below(8)) {
+    case 0:
+        return n;
+    case 1:
+        return m;
+    case 2:
+        return times(n, m);
+    case 3:
+        return mul(n, 3);
+    case 4:
+        return fdiv(add(n, c(2)), 3);
+    case 5:
+        return times(fdiv(add(m, c(1)), 2), n);
+    case 6:
+        return min(n, c(3));
+    default:
+        return add(n, m);
+    }
+}
+
+/* The ends of the dimensions for the sizes as they are. */
+static bool ends_of(const tw_range *r, int64_t *ends)
+{
+    for (int i = 0; i < DIMS; i++) {
+        ends[i] = r[i].hi;
+        if (r[i].top && !tw_expr_eval(r[i].top, NULL, 0, size_value, NULL, &ends[i]))
+            return false;
+    }
+    return true;
+}
+
+static void check_point(const tree *t, tw_expr s, tw_expr top, const int64_t *least,
+                        const int64_t *p)
+{
+    int64_t want, got;
+    if (!value_of(t, p, &want))
+        return;
+    assert_true(tw_expr_eval(s, p, DIMS, size_value, NULL, &got));
+    assert_int_equal(got, want);
+    assert_true(want >= *least);
+    if (top && tw_expr_eval(top, NULL, 0, size_value, NULL, &got))
+        assert_true(want <= got);
+}
+
+static unsigned n_shown, n_simpler;
+
+static void check_symbolic_tree(const tree *t, const tw_range *r)
+{
+    tw_expr e = build(t), s = tw_expr_simplify(ctx, e, r, DIMS), top = tw_expr_top(ctx, e, r, DIMS);
+    int64_t least = -3, ends[DIMS], p[DIMS];
+    if (e->kind == TW_EXPR_INVALID)
+        return;
+    while (least < 4 && tw_expr_at_least(ctx, e, least, r, DIMS))
+        least++;
+    n_shown += least > tw_expr_range(e, r, DIMS).lo && least > -3;
+    n_simpler += s != e;
+    least = least == -3 ? INT64_MIN : least - 1;
+    for (sizes[0] = 0; sizes[0] < 5; sizes[0]++)
+        for (sizes[1] = 0; sizes[1] < 5; sizes[1]++) {
+            if (!ends_of(r, ends))
+                continue;
+            for (p[0] = r[0].lo; p[0] <= ends[0]; p[0]++)
+                for (p[1] = r[1].lo; p[1] <= ends[1]; p[1]++)
+                    for (p[2] = r[2].lo; p[2] <= ends[2]; p[2]++)
+                        check_point(t, s, top, &least, p);
+        }
+}
+
+static void random_symbolic_expressions_keep_their_value(void **state)
+{
+    (void)state;
+    symbolic = true;
+    for (int i = 0; i < 30000; i++) {
+        n_nodes = 0;
+        const tree *t = random_tree(1 + (int)random_below(4));
+        tw_range r[DIMS] = {0};
+        for (int k = 0; k < DIMS; k++) {
+            r[k].lo = random_below(5) ? 0 : (int64_t)random_below(4) - 2;
+            r[k].hi = r[k].lo + (int64_t)random_below(4);
+            if (random_below(4)) {
+                r[k].hi = INT64_MAX;
+                r[k].top = less_one(random_end());
+            }
+        }
+        check_symbolic_tree(t, r);
+        if (i % 1000 == 999) {
+            tw_context_destroy(ctx);
+            ctx = tw_context_create(0);
+        }
+    }
+    symbolic = false;
+    assert_true(n_shown > 500);
+    assert_true(n_simpler > 3000);
 }
 
 static void substitution_commutes_with_value(void **state)
@@ -384,9 +580,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(overflow_is_invalid, setup, teardown),
         cmocka_unit_test_setup_teardown(size_is_bounded, setup, teardown),
         cmocka_unit_test_setup_teardown(simplify_uses_bounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(simplify_uses_symbolic_bounds, setup, teardown),
+        cmocka_unit_test_setup_teardown(symbolic_bounds_are_shown, setup, teardown),
         cmocka_unit_test_setup_teardown(symbols_bind_and_evaluate, setup, teardown),
         cmocka_unit_test_setup_teardown(linear_forms, setup, teardown),
         cmocka_unit_test_setup_teardown(random_expressions_keep_their_value, setup, teardown),
+        cmocka_unit_test_setup_teardown(random_symbolic_expressions_keep_their_value, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(substitution_commutes_with_value, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static void loop_over(tw_cg *cg, tw_op *op, const tw_cg_lin *lo, const tw_cg_lin
     tw_value *variable = op->regions[0].args[0];
     LLVMValueRef begin = tw_cg_lin_value(cg, lo), end = tw_cg_lin_value(cg, hi);
     tw_cg_loop loop = tw_cg_loop_begin(cg, begin, end, step, runs, variable->name);
-    tw_range range = {from.lo, to.hi == INT64_MAX ? INT64_MAX : to.hi - 1};
+    tw_range range = {.lo = from.lo, .hi = to.hi == INT64_MAX ? INT64_MAX : to.hi - 1};
     tw_cg_lin *lin = TW_NEW(cg->arena, tw_cg_lin);
     *lin = tw_cg_lin_atom(cg, loop.phi, range);
     tw_cg_set_value(cg, variable, (tw_cg_value){.value = loop.phi, .lin = lin});

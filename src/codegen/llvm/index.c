@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-static const tw_range unknown = {INT64_MIN, INT64_MAX};
+static const tw_range unknown = {.lo = INT64_MIN, .hi = INT64_MAX};
 
 /* Index arithmetic wraps at 64 bits, as the machine's does; shapes are checked for overflow long
  * before. */
@@ -54,16 +54,17 @@ static int64_t add_upper(int64_t a, int64_t b)
 static tw_range range_add(tw_range r, tw_range t, int64_t coef)
 {
     int64_t lo = saturating_mul(t.lo, coef), hi = saturating_mul(t.hi, coef);
-    return (tw_range){add_lower(r.lo, coef < 0 ? hi : lo), add_upper(r.hi, coef < 0 ? lo : hi)};
+    return (tw_range){.lo = add_lower(r.lo, coef < 0 ? hi : lo),
+                      .hi = add_upper(r.hi, coef < 0 ? lo : hi)};
 }
 
 tw_range tw_cg_lin_range(tw_cg *cg, const tw_cg_lin *a)
 {
-    tw_range r = {a->constant, a->constant};
+    tw_range r = {.lo = a->constant, .hi = a->constant};
     for (unsigned i = 0; i < a->n; i++)
         r = range_add(r, cg->fn->atoms.data[a->terms[i].atom].range, a->terms[i].coef);
     if (a->lanes)
-        r = range_add(r, (tw_range){0, a->lanes - 1}, a->step);
+        r = range_add(r, (tw_range){.lo = 0, .hi = a->lanes - 1}, a->step);
     return a->vector ? range_add(r, a->range, 1) : r;
 }
 
@@ -159,7 +160,7 @@ tw_cg_lin tw_cg_lin_add(tw_cg *cg, const tw_cg_lin *a, const tw_cg_lin *b, int64
         LLVMValueRef v = b->vector;
         if (factor != 1)
             v = LLVMBuildNSWMul(cg->b, v, tw_cg_int(LLVMTypeOf(v), factor), "");
-        tw_range zero = {0, 0};
+        tw_range zero = {.lo = 0, .hi = 0};
         out.range = range_add(a->vector ? a->range : zero, b->range, factor);
         out.vector = a->vector ? LLVMBuildNSWAdd(cg->b, a->vector, v, "") : v;
     }
@@ -208,7 +209,7 @@ tw_cg_lin tw_cg_lin_mul(tw_cg *cg, const tw_cg_lin *a, const tw_cg_lin *b)
     common_shape(cg, a, b, &va, &vb);
     tw_range ra = tw_cg_lin_range(cg, a), rb = tw_cg_lin_range(cg, b), r = unknown;
     if (ra.lo >= 0 && rb.lo >= 0)
-        r = (tw_range){saturating_mul(ra.lo, rb.lo), saturating_mul(ra.hi, rb.hi)};
+        r = (tw_range){.lo = saturating_mul(ra.lo, rb.lo), .hi = saturating_mul(ra.hi, rb.hi)};
     return computed(cg, LLVMBuildNSWMul(cg->b, va, vb, ""), r);
 }
 
@@ -296,8 +297,8 @@ static LLVMValueRef divide_const(tw_cg *cg, LLVMValueRef v, tw_range r, int64_t 
 
 static tw_range quotient_range(tw_range r, int64_t c)
 {
-    return (tw_range){r.lo == INT64_MIN ? INT64_MIN : tw_floordiv_i64(r.lo, c),
-                      r.hi == INT64_MAX ? INT64_MAX : tw_floordiv_i64(r.hi, c)};
+    return (tw_range){.lo = r.lo == INT64_MIN ? INT64_MIN : tw_floordiv_i64(r.lo, c),
+                      .hi = r.hi == INT64_MAX ? INT64_MAX : tw_floordiv_i64(r.hi, c)};
 }
 
 tw_cg_lin tw_cg_lin_divide(tw_cg *cg, const tw_cg_lin *a, int64_t c, bool mod)
@@ -317,7 +318,7 @@ tw_cg_lin tw_cg_lin_divide(tw_cg *cg, const tw_cg_lin *a, int64_t c, bool mod)
     if (tw_cg_lin_uniform(&rest))
         rest.lanes = 0;
     LLVMValueRef value = divide_const(cg, tw_cg_lin_value(cg, &rest), r, c, mod);
-    tw_cg_lin part = computed(cg, value, mod ? (tw_range){0, c - 1} : q);
+    tw_cg_lin part = computed(cg, value, mod ? (tw_range){.lo = 0, .hi = c - 1} : q);
     if (mod) {
         part.lanes = a->lanes;
         return part;
@@ -335,13 +336,13 @@ static tw_cg_lin floordiv_value(tw_cg *cg, const tw_cg_lin *a, const tw_cg_lin *
     vb = tw_cg_intrinsic2(cg, "llvm.smax", vb, tw_cg_int(type, 1));
     tw_range ra = tw_cg_lin_range(cg, a), r = unknown;
     if (ra.lo >= 0)
-        r = (tw_range){0, ra.hi};
+        r = (tw_range){.lo = 0, .hi = ra.hi};
     LLVMValueRef rest = LLVMBuildSRem(cg->b, va, vb, "");
     LLVMValueRef below = LLVMBuildICmp(cg->b, LLVMIntSLT, rest, zero, "");
     if (mod)
         return computed(cg,
                         LLVMBuildSelect(cg->b, below, LLVMBuildAdd(cg->b, rest, vb, ""), rest, ""),
-                        (tw_range){0, INT64_MAX});
+                        (tw_range){.lo = 0, .hi = INT64_MAX});
     LLVMValueRef quotient = LLVMBuildSDiv(cg->b, va, vb, "");
     return computed(cg, LLVMBuildAdd(cg->b, quotient, LLVMBuildSExt(cg->b, below, type, ""), ""),
                     r);
@@ -369,7 +370,8 @@ static tw_cg_lin min_max(tw_cg *cg, const tw_cg_lin *a, const tw_cg_lin *b, bool
     if (d.hi <= 0)
         return max ? *b : *a;
     tw_range ra = tw_cg_lin_range(cg, a), rb = tw_cg_lin_range(cg, b);
-    tw_range r = {max == (ra.lo > rb.lo) ? ra.lo : rb.lo, max == (ra.hi > rb.hi) ? ra.hi : rb.hi};
+    tw_range r = {.lo = max == (ra.lo > rb.lo) ? ra.lo : rb.lo,
+                  .hi = max == (ra.hi > rb.hi) ? ra.hi : rb.hi};
     LLVMValueRef va, vb;
     common_shape(cg, a, b, &va, &vb);
     return computed(cg, tw_cg_intrinsic2(cg, max ? "llvm.smax" : "llvm.smin", va, vb), r);
@@ -396,7 +398,7 @@ static tw_cg_lin symbol(tw_cg *cg, const tw_op *op, const char *name)
         LLVMBuilderRef b = fn->model ? cg->b : tw_cg_at_entry(cg);
         LLVMValueRef at = LLVMBuildGEP2(b, cg->i64, fn->symbols, &offset, 1, "");
         LLVMValueRef value = LLVMBuildLoad2(b, cg->i64, at, name);
-        tw_cg_lin_atom(cg, value, (tw_range){0, INT64_MAX});
+        tw_cg_lin_atom(cg, value, (tw_range){.lo = 0, .hi = INT64_MAX});
         atom = fn->atoms.len;
         tw_map_put_str(&fn->symbol_atoms, name, (void *)atom);
     }

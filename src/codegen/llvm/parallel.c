@@ -216,7 +216,7 @@ void tw_cg_parallel_for(tw_cg *cg, tw_op *op)
     int64_t step = tw_op_int(op, "step", 1);
     count.constant += step - 1;
     count = tw_cg_lin_divide(cg, &count, step, false);
-    tw_range counts = {0, tw_cg_lin_range(cg, &count).hi};
+    tw_range counts = {.lo = 0, .hi = tw_cg_lin_range(cg, &count).hi};
     if (counts.hi != INT64_MAX)
         counts.hi--;
 
