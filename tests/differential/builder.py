@@ -10,10 +10,11 @@ from graph import Graph, Node
 
 F16, F32, F64 = np.dtype("float16"), np.dtype("float32"), np.dtype("float64")
 I8, U8, I32, I64 = (np.dtype(t) for t in ("int8", "uint8", "int32", "int64"))
+I16, U16, U32, U64 = (np.dtype(t) for t in ("int16", "uint16", "uint32", "uint64"))
+RARE = (I16, U16, U32, U64)
 BOOL = np.dtype("bool")
 FLOATS = (F32, F32, F32, F32, F64, F16)
 INTS = (I64, I32, I8, U8)
-MAX_ELEMENTS = 6000
 LIMITS = {F16: 300, F32: 1e4, F64: 1e4}  # magnitudes beyond which a value is dropped
 DIMS = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 32, 33)
 
@@ -40,6 +41,10 @@ class Builder:
         self.graph = Graph(opset)
         self.opset = opset
         self.pool = []
+        self.large = self.random.random() < 0.1  # few operators on much data
+        self.limit = 60000 if self.large else 6000  # elements of a value
+        self.zero = self.random.choice((0, 0, 0, 0.01, 0.1))  # chance of a size of zero
+        self.special = self.random.random() < 0.1  # infinities and NaN among the data
         self.exact = self.random.random() < 0.25  # a graph of exact values
         self.floats = self.random.choice((FLOATS, (F32,), (F32,), (F64,), (F32, F16)))
         self._names = 0
@@ -55,13 +60,16 @@ class Builder:
     def int(self, low, high):
         return self.random.randint(low, high)
 
-    def shape(self, rank=None, limit=MAX_ELEMENTS // 4, zero=0.01):
+    def shape(self, rank=None, limit=None, zero=None):
         rank = self.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5)) if rank is None else rank
         dims = [self.choice(DIMS) for _ in range(rank)]
-        while np.prod(dims, dtype=np.int64) > limit:
+        if self.large and rank > 1:
+            dims[-1] = self.choice((64, 65, 100, 128, 130))
+            dims[-2] = self.choice(DIMS + (28, 56, 64, 100))
+        while np.prod(dims, dtype=np.int64) > (limit or self.limit // 4):
             largest = dims.index(max(dims))
             dims[largest] = max(1, dims[largest] // 2)
-        if rank and self.chance(zero):
+        if rank and self.chance(self.zero if zero is None else zero):
             dims[self.int(0, rank - 1)] = 0
         return tuple(dims)
 
@@ -91,13 +99,18 @@ class Builder:
             return self.numpy.integers(0, 2, shape).astype(BOOL)
         if dtype.kind in "iu":
             low, high = low if low is not None else -20, high if high is not None else 20
-            if dtype == U8:
+            if dtype.kind == "u":
                 low = max(low, 0)
             return self.numpy.integers(low, high, shape, endpoint=True).astype(dtype)
         low, high = low if low is not None else -2, high if high is not None else 2
         if self.exact and low < high - 1:
             return (self.numpy.integers(low * 4, high * 4, shape, endpoint=True) / 4).astype(dtype)
-        return np.asarray(self.numpy.uniform(low, high, shape)).astype(dtype)
+        array = np.asarray(self.numpy.uniform(low, high, shape)).astype(dtype)
+        if self.special and array.size and self.chance(0.5):
+            for value in (np.nan, np.inf, -np.inf, -0.0, 0.0):
+                if self.chance(0.4):
+                    array.flat[self.int(0, array.size - 1)] = value
+        return array
 
     def _add(self, name, array, arrays):
         array = np.ascontiguousarray(array).reshape(np.shape(array))
@@ -120,10 +133,9 @@ class Builder:
         return self._add(name, self.data(dtype, shape, low, high), self.graph.inputs)
 
     def fresh(self, dtype, shape, low=None, high=None):
-        """An input or a constant; inputs are offered to later nodes."""
-        if self.chance(0.3):
-            return self.weight(dtype, shape, low, high)
-        value = self.input(dtype, shape, low, high)
+        """An input or a constant, offered to later nodes, too."""
+        make = self.weight if self.chance(0.3) else self.input
+        value = make(dtype, shape, low, high)
         self.pool.append(value)
         return value
 
@@ -133,7 +145,8 @@ class Builder:
     def pick(self, dtypes=None, test=None, fresh=0.1, rank=None):
         """An existing value, more often a late or unused one; or a new input."""
         if dtypes is None:
-            dtypes = (self.floating(),) if self.chance(0.8) else (self.choice(INTS + (BOOL,)),)
+            dtypes = (self.floating(),) if self.chance(0.8) else (
+                self.choice(INTS + (BOOL, self.choice(RARE))),)
         found = [v for v in self.pool if v.dtype in dtypes and (rank is None or v.rank == rank)
                  and (test is None or test(v))]
         if not found or self.chance(fresh):
@@ -176,7 +189,7 @@ class Builder:
                 shape = np.broadcast_shapes(value.shape, other.shape)
             except ValueError:
                 return False
-            return np.prod(shape, dtype=np.int64) <= MAX_ELEMENTS
+            return np.prod(shape, dtype=np.int64) <= self.limit
         found = [v for v in self.pool if v.dtype == dtype and v is not value and fits(v)]
         if found and self.chance(0.6):
             return self.choice(found)
@@ -185,16 +198,20 @@ class Builder:
 
     # ---- Nodes ----
 
-    def emit(self, op, inputs, outputs=1, keep=True, **attrs):
-        """Adds a node; its value, or the list of them. None stands for an input left out."""
+    def emit(self, op, inputs, outputs=1, keep=True, domain="", captured=(), **attrs):
+        """Adds a node; its value, or the list of them. None stands for an input left out; captured
+        are the values that its subgraphs use."""
         names = [v.name if v else "" for v in inputs]
-        node = Node(op, names, [self.name("v") for _ in range(outputs)], attrs)
+        node = Node(op, names, [self.name("v") for _ in range(outputs)], attrs, domain,
+                    [v.name for v in captured])
         arrays = reference.run_node(self.graph, node)
         if arrays is None:
             raise Refused
         for array in arrays:
             limit = LIMITS.get(array.dtype)
-            if array.size > MAX_ELEMENTS or (limit and not np.all(np.abs(array) <= limit)):
+            if limit and self.special:
+                array = array[np.isfinite(array)]
+            if array.size > self.limit or (limit and not np.all(np.abs(array) <= limit)):
                 raise Refused
         self.graph.nodes.append(node)
         self.graph.values.update(zip(node.outputs, arrays))
@@ -202,8 +219,3 @@ class Builder:
         if keep:
             self.pool += values
         return values[0] if outputs == 1 else values
-
-    def cast(self, value, dtype):
-        """Only where the value is in range and whole, or the target is wide enough."""
-        from graph import elem
-        return self.emit("Cast", [value], to=elem(np.empty(0, dtype)))

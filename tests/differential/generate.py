@@ -1,30 +1,36 @@
 """From a seed to a graph."""
 import ops_elementwise  # noqa: F401  (these register their operators)
+import ops_attention  # noqa: F401
 import ops_linear  # noqa: F401
 import ops_movement  # noqa: F401
+import ops_microsoft  # noqa: F401
+import ops_more  # noqa: F401
 import ops_reduce  # noqa: F401
 import ops_sampling  # noqa: F401
 import patterns  # noqa: F401
 from builder import Builder, Refused
 from families import FAMILIES
 
-OPSETS = (11, 12, 13, 13, 15, 17, 17, 18, 18, 19, 20, 21, 22, 23)
+OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 15, 17, 17, 18, 18, 19, 20, 20, 21, 22, 23, 23, 24, 25)
 SHARES = {"elementwise": 5, "movement": 5, "linear": 4, "reduce": 3, "sampling": 1.5,
-          "quantised": 1, "patterns": 2.5}
+          "quantised": 1, "patterns": 2.5,
+          "attention": 0.5, "more": 1, "microsoft": 0.7}
 
 
 def generate(seed, only=None):
     b = Builder(seed, 13)
+    b.special = b.special and not only
     b.opset = b.graph.opset = b.choice(OPSETS)
     b.graph.symbolic = b.chance(0.2)
-    count = b.int(10, 60)
+    count = b.int(4, 15) if b.large else b.int(10, 60)
     # Each graph leans to some families, so that operators of one kind meet.
     shares = {name: share * b.choice((0.3, 1, 1, 3)) for name, share in SHARES.items()}
     if only:
-        shares = {name: float(name in only) for name in shares}
+        shares = {name: float(name in only) for name in SHARES}
+    elif b.special:  # where the specification says what becomes of them
+        shares = {name: shares[name] for name in ("elementwise", "movement")}
     for _ in range(b.int(1, 3)):
-        b.input(b.floating(), b.shape())
-        name, array = list(b.graph.inputs.items())[-1]
+        b.fresh(b.floating(), b.shape())
     while len(b.graph.nodes) < count:
         name = b.random.choices(list(shares), list(shares.values()))[0]
         functions = FAMILIES[name]
@@ -39,7 +45,7 @@ def generate(seed, only=None):
 def finish(b):
     """Chooses outputs: what nothing uses, and some of what is used."""
     graph = b.graph
-    used = {name for node in graph.nodes for name in node.inputs}
+    used = {name for node in graph.nodes for name in node.uses()}
     made = [name for node in graph.nodes for name in node.outputs]
     ends = [name for name in made if name not in used]
     extra = [name for name in made if name in used and b.chance(0.1)]

@@ -5,8 +5,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-DOMAIN_VERSIONS = {"com.microsoft": 1}
 IR_VERSION = 10
+MICROSOFT = "com.microsoft"
 
 
 def elem(array):
@@ -20,9 +20,32 @@ class Node:
     inputs: list  # names, "" for what is left out
     outputs: list
     attrs: dict = field(default_factory=dict)
+    domain: str = ""
+    captured: list = field(default_factory=list)  # names that subgraphs in attrs use
+
+    def uses(self):
+        return {*self.inputs, *self.captured}
 
     def proto(self):
-        return helper.make_node(self.op, self.inputs, self.outputs, **self.attrs)
+        return helper.make_node(self.op, self.inputs, self.outputs, domain=self.domain,
+                                **self.attrs)
+
+
+def make_model(graph, opset):
+    return helper.make_model(graph, ir_version=IR_VERSION, producer_name="differential",
+                             opset_imports=[helper.make_opsetid("", opset),
+                                            helper.make_opsetid(MICROSOFT, 1)])
+
+
+def renamed_uses(attr, new):
+    """An attribute; if a graph, with its uses of outer values renamed."""
+    if not isinstance(attr, onnx.GraphProto):
+        return attr
+    graph = onnx.GraphProto()
+    graph.CopyFrom(attr)
+    for node in graph.node:
+        node.input[:] = [new.get(name, name) for name in node.input]
+    return graph
 
 
 @dataclass
@@ -48,8 +71,7 @@ class Graph:
             [info(name, array, self.symbolic) for name, array in self.inputs.items()],
             [info(name, self.values[name]) for name in self.outputs],
             [numpy_helper.from_array(array, name) for name, array in self.constants.items()])
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)],
-                                 ir_version=IR_VERSION, producer_name="differential")
+        return make_model(graph, self.opset)
 
     def save(self, path):
         """PATH.onnx and PATH.npz with the inputs; returns both."""
@@ -62,7 +84,7 @@ class Graph:
         needed, nodes = set(outputs), []
         for node in reversed(self.nodes):
             if needed & set(node.outputs):
-                needed |= set(node.inputs)
+                needed |= node.uses()
                 nodes.append(node)
         keep = lambda arrays: {n: a for n, a in arrays.items() if n in needed}  # noqa: E731
         return Graph(self.opset, keep(self.inputs), keep(self.constants), nodes[::-1],
@@ -75,8 +97,9 @@ class Graph:
         """The same graph under other names, and the map of the names."""
         names = [*self.inputs, *self.constants, *self.producers()]
         new = {name: f"{name[0]}.{len(names) - i}/r" for i, name in enumerate(names)} | {"": ""}
-        nodes = [Node(n.op, [new[i] for i in n.inputs], [new[o] for o in n.outputs], n.attrs)
-                 for n in self.nodes]
+        nodes = [Node(n.op, [new[i] for i in n.inputs], [new[o] for o in n.outputs],
+                      {key: renamed_uses(attr, new) for key, attr in n.attrs.items()}, n.domain,
+                      [new[c] for c in n.captured]) for n in self.nodes]
         move = lambda arrays: {new[n]: a for n, a in arrays.items() if n in new}  # noqa: E731
         return Graph(self.opset, move(self.inputs), move(self.constants), nodes,
                      [new[o] for o in self.outputs], move(self.values), self.symbolic), new

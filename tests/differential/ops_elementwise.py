@@ -1,16 +1,16 @@
 """Operators that compute each element alone."""
 import numpy as np
-from builder import BOOL, F16, F32, F64, I8, I32, I64, INTS, U8, Refused
+from builder import BOOL, F16, F32, F64, I8, I32, I64, INTS, RARE, U8, Refused
 from families import family
 from graph import elem
 
 ALL_FLOATS = (F32, F64, F16)
-NUMBERS = ALL_FLOATS + INTS
+NUMBERS = ALL_FLOATS + INTS + RARE
 
 ANY_RANGE = ("Neg Abs Sign Sigmoid Tanh Relu Erf Sin Cos Atan Softplus Softsign Elu Selu LeakyRelu "
              "HardSigmoid ThresholdedRelu Celu HardSwish Mish Gelu Exp Floor Ceil Round Sinh Cosh "
              "Asinh Identity Shrink Swish").split()
-SINCE = {"Mish": 18, "Gelu": 20, "HardSwish": 14, "Celu": 12, "Swish": 24}
+SINCE = {"ThresholdedRelu": 10, "Mish": 18, "Gelu": 20, "HardSwish": 14, "Celu": 12, "Swish": 24}
 ALPHA = "Elu LeakyRelu HardSigmoid ThresholdedRelu Celu Selu Swish".split()
 
 
@@ -68,7 +68,7 @@ def binary(b):
 def divide(b):
     x = b.pick(NUMBERS)
     y = b.partner(x)
-    if x.dtype in INTS:
+    if x.dtype.kind in "iu":
         y = nonzero(b, y)
     else:
         y = b.emit("Add", [b.emit("Abs", [y]), b.constant(np.array(0.5, y.dtype))])
@@ -77,7 +77,7 @@ def divide(b):
 
 def nonzero(b, y):
     """Integers without 0 and -1 (which overflows)."""
-    bad = b.emit("Equal", [y, b.constant(np.array(0, y.dtype))]) if y.dtype == U8 else b.emit(
+    bad = b.emit("Equal", [y, b.constant(np.array(0, y.dtype))]) if y.dtype.kind == "u" else b.emit(
         "Equal", [b.emit("Max", [y, b.constant(np.array(-1, y.dtype))]),
                   b.emit("Min", [y, b.constant(np.array(0, y.dtype))])])
     return b.emit("Where", [bad, b.constant(np.array(b.choice((2, 3, 7)), y.dtype)), y])
@@ -87,7 +87,7 @@ def nonzero(b, y):
 def modulo(b):
     x = b.pick(NUMBERS)
     y = b.partner(x)
-    if x.dtype in INTS:
+    if x.dtype.kind in "iu":
         return b.emit("Mod", [x, nonzero(b, y)], fmod=b.int(0, 1))
     y = b.emit("Add", [b.emit("Abs", [y]), b.constant(np.array(0.5, y.dtype))])
     return b.emit("Mod", [x, y], fmod=1)
@@ -131,9 +131,11 @@ def where(b):
 @family("elementwise", 4)
 def cast(b):
     x = b.pick()
-    to = b.choice((F32, F32, F64, F16, I64, I32, I8, U8, BOOL))
+    to = b.choice((F32, F32, F64, F16, I64, I32, I8, U8, BOOL, b.choice(RARE)))
     if x.dtype.kind == "f" and to.kind in "iu":
-        low, high = (0, 100) if to == U8 else (-100, 100)
+        if not np.isfinite(x.array).all():
+            raise Refused
+        low, high = (0, 100) if to.kind == "u" else (-100, 100)
         if x.size and not (np.min(x.array) > low and np.max(x.array) < high):
             x = b.emit("Clip", [x, b.constant(np.array(low, x.dtype)),
                                 b.constant(np.array(high, x.dtype))])
@@ -146,6 +148,8 @@ def cast(b):
 def clip(b):
     x = b.pick(ALL_FLOATS + (I32, I64, I8))
     low, high = (b.constant(np.array(v, x.dtype)) for v in b.choice(((0, 6), (-1, 1), (0, 1))))
+    if b.opset < 11:
+        return b.emit("Clip", [x], min=float(low.array), max=float(high.array))
     inputs = b.choice(([x, low, high], [x, None, high], [x, low], [x]))
     return b.emit("Clip", inputs)
 
@@ -161,12 +165,12 @@ def prelu(b):
 @family("elementwise", 1)
 def bits(b):
     if b.chance(0.4):
-        x = b.pick((U8,))
-        return b.emit("BitShift", [x, b.constant(np.array(b.int(0, 7), U8))],
+        x = b.pick((U8, *RARE[1:]))
+        return b.emit("BitShift", [x, b.constant(np.array(b.int(0, 7), x.dtype))],
                       direction=b.choice(("LEFT", "RIGHT")))
     if b.opset < 18:
         raise Refused
-    x = b.pick(INTS)
+    x = b.pick(INTS + RARE)
     op = b.choice(("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot"))
     return b.emit(op, [x] if op == "BitwiseNot" else [x, b.partner(x)])
 

@@ -92,6 +92,10 @@ def slice_(b):
         elif b.chance(0.3):
             start, end = start - size if start < size else start, b.choice((end, 2**62))
         starts.append(start), ends.append(end), steps.append(step)
+    if b.opset < 10:
+        if set(steps) != {1}:
+            raise Refused
+        return b.emit("Slice", [x], starts=starts, ends=ends, axes=axes)
     dtype = b.choice((I64, I64, I32))
     if dtype == I32:
         ends = [min(e, 2**31 - 1) for e in ends]
@@ -144,6 +148,8 @@ def pad(b):
         at = b.int(0, x.rank - 1)
         if x.shape[at] > 1:
             pads[at + b.choice((0, x.rank))] = -1
+    if b.opset < 11:
+        return b.emit("Pad", [x], pads=pads, mode=mode, value=1.5)
     inputs = [x, b.ints(pads)]
     if mode == "constant" and (b.chance(0.5) or x.dtype == BOOL):
         inputs.append(b.constant(b.data(x.dtype, ())))

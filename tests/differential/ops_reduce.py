@@ -97,6 +97,10 @@ def top_k(b):
     x = b.pick(ALL_FLOATS + (I32, I64), test=lambda v: v.rank and v.size)
     axis = b.axis(x)
     k = b.int(1, x.shape[axis])
+    if b.opset < 10:
+        return b.emit("TopK", [x], outputs=2, axis=axis, k=k)[0]
+    if b.opset < 11:
+        return b.emit("TopK", [x, b.ints([k])], outputs=2, axis=axis)[0]
     values, at = b.emit("TopK", [x, b.ints([k])], outputs=2, axis=axis, largest=b.int(0, 1),
                         sorted=1)
     return values

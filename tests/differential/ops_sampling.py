@@ -21,6 +21,10 @@ def resize(b):
     if b.opset >= 18 and b.chance(0.2) and mode != "nearest":
         attrs["antialias"] = 1
     spatial = range(2, x.rank)
+    if b.opset < 11:
+        scales = b.constant(np.array([1, 1] + [b.choice((1, 2, 3)) for _ in spatial], np.float32))
+        return b.emit("Upsample" if b.opset == 9 else "Resize", [x, scales],
+                      mode="linear" if mode == "linear" else "nearest")
     empty = b.constant(np.array([], np.float32))
     if b.chance(0.5):
         scales = [1.0, 1.0] + [b.choice((1.0, 2.0, 2.0, 0.5, 1.5, 3.0)) for _ in spatial]

@@ -1,6 +1,6 @@
 """Groups of operators as exporters write them, which passes recognise."""
 import numpy as np
-from builder import F32, Refused
+from builder import F32, Refused, Value
 from families import family
 from ops_linear import image
 
@@ -116,6 +116,33 @@ def twice(b):
     x = b.pick((b.floating(),))
     op = b.choice(("Tanh", "Sigmoid", "Abs", "Relu"))
     return b.emit(b.choice(("Add", "Mul", "Sub", "Max")), [b.emit(op, [x]), b.emit(op, [x])])
+
+
+@family("patterns", 2)
+def nearly_again(b):
+    """A node of before once more: the same, or with another attribute or operand."""
+    if not b.graph.nodes:
+        raise Refused
+    node = b.choice(b.graph.nodes)
+    inputs = [Value(name, b.graph.values[name]) if name else None for name in node.inputs]
+    attrs = dict(node.attrs)
+    change = b.int(0, 2)
+    ints = [name for name, value in attrs.items() if type(value) is int]
+    if change == 0 and ints:
+        attrs[b.choice(ints)] = b.int(0, 2)
+    elif change == 1:
+        at = b.int(0, len(inputs) - 1) if inputs else 0
+        same = [v for v in b.pool if inputs and inputs[at] and v.dtype == inputs[at].dtype
+                and v.shape == inputs[at].shape]
+        if same and not inputs[at].name.startswith("c"):
+            inputs[at] = b.choice(same)
+    again = b.emit(node.op, inputs, outputs=len(node.outputs), domain=node.domain,
+                   captured=[Value(n, b.graph.values[n]) for n in node.captured], **attrs)
+    again = again if isinstance(again, Value) else again[0]
+    first = Value(node.outputs[0], b.graph.values[node.outputs[0]])
+    if again.shape == first.shape and again.dtype.kind == "f" and b.chance(0.5):
+        return b.emit(b.choice(("Add", "Sub", "Max")), [again, first])
+    return again
 
 
 @family("patterns", 1)

@@ -27,7 +27,9 @@ class Tilewright:
         model, inputs = graph.save(os.path.join(self.folder.name, "graph"))
         outputs = os.path.join(self.folder.name, "outputs.npz")
         command = [self.command, "run", model, "--inputs", inputs, "--outputs", outputs,
-                   "--threads=1", "--jobs=1", *options]
+                   "--jobs=1", *options]
+        if not any(option.startswith("--threads") for option in options):
+            command.append("--threads=1")
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, timeout=TIMEOUT, check=False)
@@ -66,8 +68,10 @@ def check_graph(tw, graph, random):
     which = random.random()
     if which < 0.4:
         check_level(tw, graph, expected, "-O3", f"--disable-pass={random.choice(PASSES)}")
-    elif which < 0.6:
+    elif which < 0.5:
         check_level(tw, graph, expected, random.choice(("-O1", "-O2")))
+    elif which < 0.6:
+        check_level(tw, graph, expected, "-O3", random.choice(("--precise", "--threads=3")))
     elif which < 0.7:
         check_level(tw, graph, expected, "-O3", f"--cpu=x86-64-v{random.choice((2, 3))}")
     elif which < 0.85:

@@ -58,6 +58,19 @@ static tw_value *reflect(const sample *s, tw_value *x, unsigned i)
     return plus(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
 }
 
+/* Coordinates beyond the outermost elements come to these. Where the corners of the grid are borders
+ * of elements, the half element beyond counts as inside: a cubic curve goes on there. */
+static tw_value *to_border(const sample *s, tw_value *x, unsigned i)
+{
+    tw_gb *g = s->g;
+    double last = (double)s->sizes[i] - 1;
+    tw_value *clamped = clamp(g, x, 0, last);
+    if (s->mode != CUBIC || s->corners)
+        return clamped;
+    tw_value *inside = tw_gb_binary(g, TW_GRAPH_EQUAL, x, clamp(g, x, -0.5, last + 0.5));
+    return tw_gb_where(g, inside, x, clamped);
+}
+
 /* Coordinates of axis i: of the grid's -1..1, in elements, inside if the padding says so. */
 static tw_value *place(const sample *s, tw_value *grid, unsigned i)
 {
@@ -70,7 +83,7 @@ static tw_value *place(const sample *s, tw_value *grid, unsigned i)
     x = s->corners ? times(g, x, (size - 1) / 2) : plus(g, times(g, x, size / 2), -0.5);
     if (s->mode == NEAREST)
         x = tw_gb_unary(g, TW_GRAPH_ROUND, x);
-    return s->padding == BORDER       ? clamp(g, x, 0, size - 1)
+    return s->padding == BORDER       ? to_border(s, x, i)
            : s->padding == REFLECTION ? reflect(s, x, i)
                                       : x;
 }
@@ -255,7 +268,7 @@ static const float *homogeneous(tw_onnx_node *n, const int64_t *sizes, unsigned 
         int64_t rest = p;
         for (unsigned i = spatial; i-- > 0; rest /= sizes[i]) {
             double size = (double)sizes[i], at = (double)(rest % sizes[i]);
-            double x = corners ? 2 * at / (size - 1) - 1 : (2 * at + 1) / size - 1;
+            double x = !corners ? (2 * at + 1) / size - 1 : at > 0 ? 2 * at / (size - 1) - 1 : -1;
             out[(int64_t)(spatial - 1 - i) * points + p] = (float)x;
         }
         out[(int64_t)spatial * points + p] = 1;
