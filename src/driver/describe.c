@@ -60,6 +60,28 @@ static const char *operators_of(tw_context *ctx, const tw_op *kernel)
     return text;
 }
 
+typedef TW_VEC(tw_op *) op_list;
+
+typedef struct listing {
+    tw_arena *arena;
+    op_list ops;
+} listing;
+
+static bool list_op(tw_op *op, void *data)
+{
+    listing *l = data;
+    tw_vec_push(l->arena, &l->ops, op);
+    return true;
+}
+
+/* Of a function, those of nested regions included, in the order of the text. */
+static op_list operations_of(tw_compilation *c, tw_op *func)
+{
+    listing l = {.arena = tw_context_arena(c->ctx)};
+    tw_walk(func, list_op, &l);
+    return l.ops;
+}
+
 /* One entry a call, in order: the numbers that profiling uses. */
 static void describe_kernels(tw_compilation *c, tw_op *module, tw_op *main, tw_abi_variant *out)
 {
@@ -69,7 +91,9 @@ static void describe_kernels(tw_compilation *c, tw_op *module, tw_op *main, tw_a
         if (tw_is_loop(op, TW_LOOP_KERNEL))
             tw_map_put_str(&by_name, tw_op_string(op, "sym_name", ""), op);
     TW_VEC(tw_abi_kernel) kernels = {0};
-    for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
+    op_list all = operations_of(c, main);
+    for (size_t i = 0; i < all.len; i++) {
+        const tw_op *op = all.data[i];
         if (!tw_is_core(op, TW_CORE_CALL))
             continue;
         const char *callee = tw_op_string(op, "callee", "");
@@ -103,8 +127,10 @@ static void describe_buffers(tw_compilation *c, tw_op *main, tw_abi_variant *out
     tw_arena *arena = tw_context_arena(c->ctx);
     tw_map memory = tw_map_make(arena); /* value -> number of its buffer + 1 */
     TW_VEC(tw_abi_buffer) buffers = {0};
+    op_list all = operations_of(c, main);
     uint32_t step = 0;
-    for (tw_op *op = tw_core_body(main)->first; op; op = op->next) {
+    for (size_t k = 0; k < all.len; k++) {
+        tw_op *op = all.data[k];
         uintptr_t number = 0;
         if (tw_is_loop(op, TW_LOOP_ALLOC) && tw_op_attr(op, "offset")) {
             tw_vec_push(arena, &buffers, describe_buffer(arena, op));

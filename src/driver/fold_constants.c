@@ -4,7 +4,8 @@
  * becomes
  *     %p = graph.constant …                        with the data in the new order
  *
- * The foldable operations of a function, and no others, are moved into a module of their own, whose
+ * The foldable operations of a function and its inner regions, and no others, are moved into a
+ * module of their own, whose
  * @main takes the constants as arguments and returns the values that the rest of the function uses.
  * That module goes the same way as every model: kernels, schedules, code, a file in memory, the
  * runtime. Constants are passed by address: the bytes of a mapped model are not copied. */
@@ -19,6 +20,7 @@
 #include "driver/compilation.h"
 #include "driver/run_module.h"
 #include "interp/interp.h"
+#include "ir/traverse.h"
 
 /* A result may be GROWTH times as large as its operands together, or as large as SMALL. All results
  * together may be TOTAL_GROWTH times as large as all constants, or as large as ENOUGH: operations
@@ -29,6 +31,7 @@ typedef struct folder {
     tw_context *ctx;
     tw_arena *arena;
     tw_op *func;
+    TW_VEC(tw_op *) all;        /* operations of the function, in order, but not those of groups */
     tw_map foldable;            /* operation -> itself */
     TW_VEC(tw_op *) ops;        /* foldable operations, in order */
     TW_VEC(tw_value *) inputs;  /* constants that they use */
@@ -57,7 +60,7 @@ static bool can_fold(folder *f, const tw_op *op)
 {
     int64_t in = 0, out = 0, size;
     if (tw_graph_kind_of(op) == TW_GRAPH_COUNT || tw_is_graph(op, TW_GRAPH_CONSTANT) ||
-        tw_is_graph(op, TW_GRAPH_GROUP) || !(op->def->traits & TW_TRAIT_PURE) || !op->n_results)
+        op->n_regions || !(op->def->traits & TW_TRAIT_PURE) || !op->n_results)
         return false;
     for (unsigned i = 0; i < op->n_operands; i++) {
         const tw_value *v = tw_operand(op, i);
@@ -79,22 +82,36 @@ static bool can_fold(folder *f, const tw_op *op)
 static void set_budget(folder *f)
 {
     int64_t all = 0, size;
-    for (tw_op *op = tw_core_body(f->func)->first; op; op = op->next)
+    for (size_t i = 0; i < f->all.len; i++) {
+        const tw_op *op = f->all.data[i];
         if (tw_is_graph(op, TW_GRAPH_CONSTANT) && byte_size(op->results[0].type, &size) &&
             !tw_add_i64(all, size, &all))
             all = INT64_MAX;
+    }
     if (!tw_mul_i64(all, TOTAL_GROWTH, &f->left))
         f->left = INT64_MAX;
     f->left = f->left > ENOUGH ? f->left : ENOUGH;
 }
 
+static void list_all(folder *f)
+{
+    tw_traversal t = {.root = f->func};
+    for (tw_step step; (step = tw_traverse(&t)) != TW_STEP_DONE;) {
+        if (step != TW_STEP_OP)
+            continue;
+        t.skip = tw_is_graph(t.op, TW_GRAPH_GROUP);
+        tw_vec_push(f->arena, &f->all, t.op);
+    }
+}
+
 static void collect(folder *f)
 {
+    list_all(f);
     set_budget(f);
-    for (tw_op *op = tw_core_body(f->func)->first; op; op = op->next)
-        if (can_fold(f, op)) {
-            tw_map_put_ptr(&f->foldable, op, op);
-            tw_vec_push(f->arena, &f->ops, op);
+    for (size_t i = 0; i < f->all.len; i++)
+        if (can_fold(f, f->all.data[i])) {
+            tw_map_put_ptr(&f->foldable, f->all.data[i], f->all.data[i]);
+            tw_vec_push(f->arena, &f->ops, f->all.data[i]);
         }
     tw_map seen = tw_map_make(f->arena);
     for (size_t k = 0; k < f->ops.len; k++) {

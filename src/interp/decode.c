@@ -220,13 +220,17 @@ tw_program *tw_decode(tw_machine *m, const tw_op *op)
     return program;
 }
 
-void tw_run_function(tw_machine *m, tw_program *program)
+void tw_run_region(tw_machine *m, tw_decoder *d, const tw_region *region)
 {
-    tw_decoder *d = program->function;
-    for (const tw_op *op = program->op->regions[0].first; op; op = op->next) {
+    for (const tw_op *op = region->first; op; op = op->next) {
         tw_instr_vec out = {0};
         tw_decode_op(d, &out, op);
         m->r = d->slots.data;
         tw_run_code(m, &(tw_code){out.data, out.len});
     }
+}
+
+void tw_run_function(tw_machine *m, tw_program *program)
+{
+    tw_run_region(m, program->function, &program->op->regions[0]);
 }

@@ -1,6 +1,7 @@
 /* decode_op.c: the instructions of each operation of the loop dialect. */
 #include "interp/decode.h"
 
+#include "dialect/core/core.h"
 #include "ir/elem_data.h"
 
 #include <string.h>
@@ -271,6 +272,50 @@ static void decode_call(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     tw_decode_emit(d, out, tw_exec_call, op, 0)->extra = call;
 }
 
+static bool is_no_bind(tw_op *op, void *data)
+{
+    (void)data;
+    return !tw_is_loop(op, TW_LOOP_BIND);
+}
+
+/* core.if and core.loop; the operands before the condition are those of the loop. */
+static void decode_control(tw_decoder *d, tw_instr_vec *out, const tw_op *op, tw_exec run)
+{
+    tw_control_code *code = TW_NEW(d->arena, tw_control_code);
+    code->condition = tw_decode_buffer(d, op, tw_operand(op, op->n_operands - 1));
+    if (op->n_operands > 1) {
+        code->number = tw_decode_buffer(d, op, tw_operand(op, 0));
+        code->trips = tw_decode_buffer(d, op, tw_operand(op, 1));
+    }
+    if (!tw_walk((tw_op *)op, is_no_bind, NULL))
+        code->function = d;
+    for (unsigned i = 0; i < op->n_regions && !code->function; i++)
+        code->regions[i] = tw_decode_region(d, &op->regions[i]);
+    tw_decode_emit(d, out, run, op, 0)->extra = code;
+}
+
+static bool decode_core(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
+{
+    switch (tw_core_kind_of(op)) {
+    case TW_CORE_CALL:
+        decode_call(d, out, op);
+        return true;
+    case TW_CORE_RETURN:
+        return true;
+    case TW_CORE_IF:
+        decode_control(d, out, op, tw_exec_core_if);
+        return true;
+    case TW_CORE_LOOP:
+        decode_control(d, out, op, tw_exec_core_loop);
+        return true;
+    case TW_CORE_FAIL:
+        tw_decode_emit(d, out, tw_exec_core_fail, op, 0);
+        return true;
+    default:
+        return false;
+    }
+}
+
 void tw_decode_op(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
 {
     switch (tw_loop_kind_of(op)) {
@@ -337,8 +382,6 @@ void tw_decode_op(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
         decode_arithmetic(d, out, op);
         return;
     }
-    if (!strcmp(op->def->name, "core.call"))
-        decode_call(d, out, op);
-    else if (strcmp(op->def->name, "core.return"))
+    if (!decode_core(d, out, op))
         tw_machine_fail(d->m, op, "the interpreter does not run '%s'", op->def->name);
 }

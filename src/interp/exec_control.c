@@ -1,5 +1,8 @@
-/* exec_control.c: loops, blocks, conditions and calls of the interpreter. */
+/* exec_control.c: loops, blocks, conditions and calls of the interpreter, and the control flow
+ * between calls. */
 #include "interp/machine.h"
+
+#include <string.h>
 
 static void spend(tw_machine *m, const tw_op *op, uint64_t steps)
 {
@@ -121,4 +124,53 @@ void tw_exec_call(tw_machine *m, const tw_instr *in)
         to->read_only = from->read_only || (int64_t)i < (int64_t)call->n - outputs;
     }
     tw_run_program(m, call->callee);
+}
+
+/* ---- Control flow between kernels ---- */
+
+static const void *single(tw_machine *m, const tw_instr *in, const tw_membuf *buffer, size_t size)
+{
+    if (buffer->written && !buffer->written[buffer->offset])
+        tw_machine_fail(m, in->op, "'%s' reads what was never written", in->op->def->name);
+    return (const char *)buffer->data + buffer->offset * size;
+}
+
+static bool condition_holds(tw_machine *m, const tw_instr *in)
+{
+    const tw_control_code *code = in->extra;
+    return *(const unsigned char *)single(m, in, code->condition, 1) != 0;
+}
+
+static void run_inside(tw_machine *m, const tw_instr *in, unsigned region)
+{
+    const tw_control_code *code = in->extra;
+    if (code->function)
+        tw_run_region(m, code->function, &in->op->regions[region]);
+    else
+        tw_run_code(m, &code->regions[region]);
+}
+
+void tw_exec_core_if(tw_machine *m, const tw_instr *in)
+{
+    run_inside(m, in, condition_holds(m, in) ? 0 : 1);
+}
+
+void tw_exec_core_loop(tw_machine *m, const tw_instr *in)
+{
+    const tw_control_code *code = in->extra;
+    const tw_membuf *number = code->number;
+    int64_t trips;
+    memcpy(&trips, single(m, in, code->trips, sizeof trips), sizeof trips);
+    for (int64_t i = 0; i < trips && condition_holds(m, in); i++) {
+        spend(m, in->op, code->regions[0].n + 1);
+        memcpy((char *)number->data + number->offset * sizeof i, &i, sizeof i);
+        if (number->written)
+            number->written[number->offset] = m->stamp;
+        run_inside(m, in, 0);
+    }
+}
+
+void tw_exec_core_fail(tw_machine *m, const tw_instr *in)
+{
+    tw_machine_fail(m, in->op, "%s", tw_op_string(in->op, "message", ""));
 }

@@ -115,6 +115,13 @@ typedef struct tw_call_code {
     unsigned n;
 } tw_call_code;
 
+/* core.if and core.loop: buffers of one element. */
+typedef struct tw_control_code {
+    const tw_membuf *number, *trips, *condition;
+    tw_code regions[2];
+    struct tw_decoder *function; /* NULL, or: binds inside; decoded when their turn comes */
+} tw_control_code;
+
 struct tw_machine {
     tw_context *ctx;
     tw_arena *arena; /* of this run */
@@ -147,7 +154,9 @@ _Noreturn void tw_machine_fail(tw_machine *m, const tw_op *op, const char *forma
     __attribute__((format(printf, 3, 4)));
 
 void tw_run_code(tw_machine *m, const tw_code *code);
-/* Decodes and runs a function's operations one by one. */
+/* Decodes and runs the operations of a function's region one by one. */
+void tw_run_region(tw_machine *m, struct tw_decoder *d, const tw_region *region);
+/* All of a function. */
 void tw_run_function(tw_machine *m, tw_program *program);
 /* Runs a program whose arguments are bound. */
 void tw_run_program(tw_machine *m, tw_program *program);
@@ -177,6 +186,9 @@ void tw_exec_for(tw_machine *m, const tw_instr *in);
 void tw_exec_block(tw_machine *m, const tw_instr *in);
 void tw_exec_if(tw_machine *m, const tw_instr *in);
 void tw_exec_call(tw_machine *m, const tw_instr *in);
+void tw_exec_core_if(tw_machine *m, const tw_instr *in);
+void tw_exec_core_loop(tw_machine *m, const tw_instr *in);
+void tw_exec_core_fail(tw_machine *m, const tw_instr *in);
 
 /* "eq", "ne", "lt", "le", "gt", "ge", NULL. */
 extern const char *const tw_cmp_preds[];

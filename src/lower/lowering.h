@@ -20,7 +20,7 @@ struct tw_lowering {
 
 typedef bool (*tw_lower_fn)(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
 
-/* By tw_graph_kind; NULL for constant, group and yield. */
+/* By tw_graph_kind; NULL for constant, group, yield and control flow. */
 extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
 
 #define TW_LOWERINGS(X)                                                                            \

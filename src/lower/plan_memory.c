@@ -5,7 +5,10 @@
  *     %u = loop.alloc : buffer<16xf32>   ->     %u = loop.alloc {offset = 64} : buffer<16xf32>
  *     call @k(%t, %u)                           call @k(%t, %u)
  *
- * A buffer lives from the first to the last call that touches it or a view of it. Buffers are
+ * A buffer lives from the first to the last call that touches it or a view of it, operations of
+ * regions being numbered in the order of the text: what is needed in one branch of an if may lie
+ * where the other branch has something else. One from outside a loop lives for all of the loop.
+ * Buffers are
  * placed from the largest to the smallest, each into the smallest gap that holds it between the
  * placed buffers that live at the same time, else behind them (greedy by size: Pisarchyk and Lee,
  * "Efficient Memory Management for Deep Neural Net Inference", 2020). Buffers whose sizes binds
@@ -20,6 +23,7 @@
 #include "base/vec.h"
 #include "dialect/core/core.h"
 #include "dialect/loop/loop.h"
+#include "ir/traverse.h"
 #include "lower/lifetimes.h"
 
 #include <stdlib.h>
@@ -32,13 +36,20 @@ typedef struct buffer {
     tw_op *alloc;
     size_t number; /* in the order of the program */
     int64_t size, offset;
-    size_t first, last; /* steps: numbers of operations in the function */
+    size_t first, last; /* steps: numbers of operations in the order of the text */
 } buffer;
+
+/* The first and last step of a loop. */
+typedef struct loop_span {
+    size_t first, last;
+} loop_span;
 
 typedef struct planner {
     tw_context *ctx;
     tw_arena *arena;
-    tw_map by_value; /* result of an alloc, or a view of it -> buffer */
+    const tw_op *module; /* or NULL */
+    tw_map by_value;     /* result of an alloc, or a view of it -> buffer */
+    tw_map loops;        /* core.loop -> loop_span */
     TW_VEC(buffer *) buffers;
     size_t steps;
     int64_t peak;
@@ -57,20 +68,63 @@ static bool buffer_size(tw_context *ctx, tw_op *alloc, int64_t *out)
     return true;
 }
 
-/* An operation, or one inside of it, at step p->steps: the buffers that it touches live then. */
-static bool touch(tw_op *op, void *data)
+/* The buffer is needed at `step`, by an operation in the region. */
+static void use(planner *p, buffer *b, const tw_region *region, size_t step)
+{
+    loop_span span = {step, step};
+    for (; region != b->alloc->region; region = region->parent->region) {
+        const loop_span *loop = tw_map_get_ptr(&p->loops, region->parent);
+        if (loop)
+            span = *loop;
+    }
+    b->first = span.first < b->first ? span.first : b->first;
+    b->last = span.last > b->last ? span.last : b->last;
+}
+
+/* Numbers operations and finds where loops begin and end. */
+static void number_steps(planner *p, tw_op *func)
+{
+    tw_traversal t = {.root = func};
+    for (tw_step step; (step = tw_traverse(&t)) != TW_STEP_DONE;) {
+        loop_span *loop;
+        if (step == TW_STEP_OP && tw_is_core(t.op, TW_CORE_LOOP)) {
+            loop = TW_NEW(p->arena, loop_span);
+            loop->first = p->steps;
+            tw_map_put_ptr(&p->loops, t.op, loop);
+        }
+        if (step == TW_STEP_OP)
+            p->steps++;
+        if (step == TW_STEP_OP_END && (loop = tw_map_get_ptr(&p->loops, t.op)))
+            loop->last = p->steps - 1;
+    }
+}
+
+static bool add_buffer(planner *p, tw_op *alloc)
+{
+    if (p->module && tw_core_is_bound_type(p->module, alloc->results[0].type))
+        return true;
+    buffer *b = TW_NEW(p->arena, buffer);
+    *b = (buffer){.alloc = alloc, .number = p->buffers.len, .first = SIZE_MAX};
+    tw_map_put_ptr(&p->by_value, tw_result(alloc, 0), b);
+    tw_vec_push(p->arena, &p->buffers, b);
+    return buffer_size(p->ctx, alloc, &b->size);
+}
+
+/* An operation at step p->steps: the buffers that it touches live then. */
+static bool visit(tw_op *op, void *data)
 {
     planner *p = data;
+    size_t step = p->steps++;
+    if (tw_is_loop(op, TW_LOOP_ALLOC))
+        return add_buffer(p, op);
     for (unsigned i = 0; i < op->n_operands; i++) {
         buffer *b = tw_map_get_ptr(&p->by_value, tw_operand(op, i));
-        if (!b)
-            continue;
-        if (tw_is_loop(op, TW_LOOP_VIEW)) {
+        if (b && tw_is_loop(op, TW_LOOP_VIEW))
             tw_map_put_ptr(&p->by_value, tw_result(op, 0), b);
-            continue;
-        }
-        b->first = p->steps < b->first ? p->steps : b->first;
-        b->last = p->steps > b->last ? p->steps : b->last;
+        else if (b && tw_is_core(op, TW_CORE_LOOP))
+            use(p, b, &op->regions[0], step);
+        else if (b)
+            use(p, b, op->region, step);
     }
     return true;
 }
@@ -78,21 +132,11 @@ static bool touch(tw_op *op, void *data)
 /* Lists the buffers with their lives. */
 static bool collect(planner *p, tw_op *func)
 {
-    const tw_op *module = tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]);
-    for (tw_op *op = func->regions[0].first; op; op = op->next, p->steps++) {
-        if (!tw_is_loop(op, TW_LOOP_ALLOC)) {
-            tw_walk(op, touch, p);
-            continue;
-        }
-        if (module && tw_core_is_bound_type(module, op->results[0].type))
-            continue;
-        buffer *b = TW_NEW(p->arena, buffer);
-        *b = (buffer){.alloc = op, .number = p->buffers.len, .first = SIZE_MAX};
-        if (!buffer_size(p->ctx, op, &b->size))
-            return false;
-        tw_map_put_ptr(&p->by_value, tw_result(op, 0), b);
-        tw_vec_push(p->arena, &p->buffers, b);
-    }
+    p->module = tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]);
+    number_steps(p, func);
+    p->steps = 0;
+    if (!tw_walk(func, visit, p))
+        return false;
     for (size_t i = 0; i < p->buffers.len; i++)
         if (p->buffers.data[i]->first == SIZE_MAX) /* nobody's */
             p->buffers.data[i]->first = 0;
@@ -178,6 +222,7 @@ static bool run(tw_pass_run *pass)
 {
     planner p = {.ctx = pass->ctx, .arena = tw_context_arena(pass->ctx)};
     p.by_value = tw_map_make(p.arena);
+    p.loops = tw_map_make(p.arena);
     if (!collect(&p, pass->root) || !total_fits(&p))
         return false;
     if (p.buffers.len)

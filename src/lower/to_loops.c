@@ -10,7 +10,11 @@
  * Results become arguments behind the inputs (attribute "outputs" counts them). What lies between
  * kernels is loop.alloc, a reshape (or what else moves nothing) is loop.view, a constant
  * loop.constant_buffer. Kernels that are
- * equal up to their names are emitted once. */
+ * equal up to their names are emitted once.
+ *
+ * graph.if becomes core.if, whose branches compute into the buffers of its results. graph.loop
+ * becomes core.loop: a state has one buffer, which a trip reads and overwrites at its end; a row of
+ * results is copied to its place in their stack. */
 #include "lower/to_loops.h"
 
 #include "dialect/core/core.h"
@@ -30,7 +34,9 @@ typedef struct to_loops {
     tw_context *ctx;
     tw_arena *arena;
     tw_builder kernels; /* in front of the function */
-    tw_builder body;    /* of the new function */
+    tw_builder body;    /* where it goes on: in the new function or a region of it */
+    tw_builder outer;   /* in a region: before the operation of the function that it is in */
+    unsigned depth;     /* of regions */
     tw_map buffers;     /* graph value -> buffer */
     tw_map planned;     /* graph value -> (part of) an output argument that it is computed into */
     tw_map constants;   /* contents -> buffer */
@@ -64,17 +70,18 @@ static tw_value *constant_buffer(to_loops *t, tw_attr value, const char *name)
     if (buffer)
         return buffer;
     tw_type type = buffer_of(t->ctx, value->u.dense.type);
-    tw_op *op = tw_build(&t->body, &tw_loop_ops[TW_LOOP_CONSTANT_BUFFER], NULL, 0, &type, 1,
-                         "value", value, "name", name ? tw_attr_string(t->ctx, name) : NULL, NULL);
+    tw_builder at = t->depth ? t->outer : t->body; /* where all regions see it */
+    at.loc = t->body.loc;
+    tw_op *op = tw_build(&at, &tw_loop_ops[TW_LOOP_CONSTANT_BUFFER], NULL, 0, &type, 1, "value",
+                         value, "name", name ? tw_attr_string(t->ctx, name) : NULL, NULL);
     buffer = tw_result(op, 0);
     tw_map_put(&t->constants, &key, sizeof key, buffer);
     return buffer;
 }
 
-/* The buffer's memory, `offset` elements behind its beginning, in another shape. */
-static tw_value *view(to_loops *t, tw_value *buffer, tw_type tensor, int64_t offset)
+/* The buffer's memory, `offset` elements behind its beginning, as that type of buffer. */
+static tw_value *view_at(to_loops *t, tw_value *buffer, tw_type type, int64_t offset)
 {
-    tw_type type = buffer_of(t->ctx, tensor);
     if (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW)) {
         offset += tw_op_int(buffer->op, "offset", 0);
         buffer = tw_operand(buffer->op, 0);
@@ -84,6 +91,11 @@ static tw_value *view(to_loops *t, tw_value *buffer, tw_type tensor, int64_t off
     return tw_result(tw_build(&t->body, &tw_loop_ops[TW_LOOP_VIEW], &buffer, 1, &type, 1, "offset",
                               offset ? tw_attr_int(t->ctx, offset) : NULL, NULL),
                      0);
+}
+
+static tw_value *view(to_loops *t, tw_value *buffer, tw_type tensor, int64_t offset)
+{
+    return view_at(t, buffer, buffer_of(t->ctx, tensor), offset);
 }
 
 static tw_value *buffer_for(to_loops *t, tw_value *value)
@@ -218,80 +230,303 @@ static bool is_kernel_result(const tw_value *value)
            !tw_lower_is_view(value->op, &offset);
 }
 
-/* Results are computed straight into the output arguments where they can be. */
+/* What a region gives is computed straight into the output buffers where it can be. */
 static void plan_outputs(to_loops *t, const tw_op *ret, tw_value *const *outputs)
 {
     for (unsigned i = 0; i < ret->n_operands; i++) {
         tw_value *base = base_of(tw_operand(ret, i));
-        if (is_kernel_result(base) && !tw_map_get_ptr(&t->planned, base))
+        if (is_kernel_result(base) && base->op->region == ret->region &&
+            !tw_map_get_ptr(&t->planned, base))
             tw_map_put_ptr(&t->planned, base,
                            is_bound(t, outputs[i]) ? outputs[i]
                                                    : view(t, outputs[i], base->type, 0));
     }
 }
 
-/* loop.kernel @copy(%x, %y) of that type. */
-static tw_op *copy_kernel(to_loops *t, tw_type type)
+/* A kernel without a body over arguments of these types, the last of which it writes, and the state
+ * to build its blocks with. */
+static tw_op *plain_kernel(to_loops *t, const char *name, const tw_type *types,
+                           const char *const *names, unsigned n, tw_lowering *l)
 {
     tw_builder b = t->kernels;
     b.loc = t->body.loc;
-    tw_op *kernel =
-        tw_loop_kernel(&b, "copy", (tw_type[]){type, type}, (const char *[]){"x", "y"}, 2, 1);
-    tw_lowering l = {.ctx = t->ctx,
-                     .arena = t->arena,
-                     .kernel = kernel,
-                     .op = kernel,
-                     .names = tw_map_make(t->arena)};
+    tw_op *kernel = tw_loop_kernel(&b, name, types, names, n, 1);
+    *l = (tw_lowering){.ctx = t->ctx,
+                       .arena = t->arena,
+                       .kernel = kernel,
+                       .op = kernel,
+                       .names = tw_map_make(t->arena)};
+    return kernel;
+}
+
+static void call_plain(to_loops *t, tw_op *kernel, const char *name, tw_value *const *args,
+                       unsigned n)
+{
+    tw_kernel_describe(kernel, kernel);
+    kernel = merged(t, kernel, name);
+    tw_core_call(&t->body, tw_op_string(kernel, "sym_name", NULL), args, n, NULL, 0);
+}
+
+static bool is_empty(tw_type type)
+{
+    int64_t count;
+    return tw_type_static_count(type, &count) && !count;
+}
+
+/* loop.kernel @copy(%x, %y) of one type. */
+static void copy_buffer(to_loops *t, tw_value *from, tw_value *to)
+{
+    tw_lowering l;
     tw_stage s;
+    if (is_empty(to->type))
+        return;
+    tw_op *kernel =
+        plain_kernel(t, "copy", (tw_type[]){to->type, to->type}, (const char *[]){"x", "y"}, 2, &l);
     tw_region *body = &kernel->regions[0];
     tw_stage_elementwise(&l, &s, "copy", body->args[1]);
-    tw_stage_store_here(&s, tw_stage_load_broadcast(&s, body->args[0], type->rank), body->args[1]);
+    tw_stage_store_here(&s, tw_stage_load_broadcast(&s, body->args[0], to->type->rank),
+                        body->args[1]);
     tw_stage_close(&s);
-    tw_kernel_describe(kernel, kernel);
-    return merged(t, kernel, "copy");
+    call_plain(t, kernel, "copy", (tw_value *[]){view_at(t, from, to->type, 0), to}, 2);
+}
+
+/* The memory that a buffer is a view of. */
+static tw_value *memory_of(tw_value *buffer)
+{
+    while (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW))
+        buffer = tw_operand(buffer->op, 0);
+    return buffer;
 }
 
 /* Copies what is no result of a kernel, or is one more output of the same. */
 static void copy_output(to_loops *t, tw_value *value, tw_value *output)
 {
     tw_value *planned = tw_map_get_ptr(&t->planned, base_of(value));
-    if (planned && planned->op)
-        planned = tw_operand(planned->op, 0);
-    int64_t count = 1;
-    tw_type_static_count(value->type, &count);
     provide(t, output);
-    if (planned == output || !count)
-        return;
-    tw_op *kernel = copy_kernel(t, output->type);
-    tw_value *args[] = {buffer_for(t, value), output};
-    tw_core_call(&t->body, tw_op_string(kernel, "sym_name", NULL), args, 2, NULL, 0);
+    if (!planned || memory_of(planned) != memory_of(output))
+        copy_buffer(t, buffer_for(t, value), output);
 }
 
-static bool lower_op(to_loops *t, tw_op *op, tw_value *const *outputs)
+/* ---- Control flow ---- */
+
+static bool lower_ops(to_loops *t, tw_region *region);
+
+/* Goes on in a region of an operation that was just made; `saved` is for leave. */
+static bool enter(to_loops *t, tw_op *made, unsigned region, tw_builder *saved)
 {
+    enum { MAX_DEPTH = 200 };
+    *saved = t->body;
+    if (!t->depth)
+        t->outer = tw_builder_before(t->ctx, made);
+    t->body = tw_builder_at_end(t->ctx, &made->regions[region], made->loc);
+    return ++t->depth <= MAX_DEPTH ||
+           tw_error(t->ctx, made->loc, "control flow nests more than %d deep", MAX_DEPTH);
+}
+
+static void leave(to_loops *t, const tw_builder *saved)
+{
+    t->body = *saved;
+    t->depth--;
+}
+
+static bool lower_branch(to_loops *t, tw_region *from, tw_op *made, unsigned region,
+                         tw_value *const *results)
+{
+    tw_builder saved;
+    if (!enter(t, made, region, &saved))
+        return false;
+    plan_outputs(t, from->last, results);
+    if (!lower_ops(t, from))
+        return false;
+    for (unsigned i = 0; i < from->last->n_operands; i++)
+        copy_output(t, tw_operand(from->last, i), results[i]);
+    leave(t, &saved);
+    return true;
+}
+
+static bool lower_if(to_loops *t, tw_op *op)
+{
+    tw_value *condition = buffer_for(t, tw_operand(op, 0));
+    tw_value **results = TW_NEW_ARRAY(t->arena, tw_value *, op->n_results);
+    for (unsigned i = 0; i < op->n_results; i++)
+        results[i] = result_buffer(t, tw_result(op, i));
+    tw_op *made = tw_build(&t->body, &tw_core_ops[TW_CORE_IF], &condition, 1, NULL, 0, NULL);
+    return lower_branch(t, &op->regions[0], made, 0, results) &&
+           lower_branch(t, &op->regions[1], made, 1, results);
+}
+
+/* A graph.loop on its way to a core.loop. */
+typedef struct loop_parts {
+    tw_op *op;
+    tw_region *body;
+    tw_value *number, *condition; /* buffers */
+    tw_value **states, **stacks;  /* buffers */
+    unsigned n_states, n_stacks;
+} loop_parts;
+
+/* loop.kernel @store_row(%i, %x, %y): y[i, …] = x[…] */
+static void store_row(to_loops *t, tw_value *number, tw_value *row, tw_value *stack)
+{
+    tw_lowering l;
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK];
+    if (is_empty(row->type) || is_empty(stack->type))
+        return;
+    tw_op *kernel = plain_kernel(t, "store_row", (tw_type[]){number->type, row->type, stack->type},
+                                 (const char *[]){"i", "x", "y"}, 3, &l);
+    tw_value **args = kernel->regions[0].args;
+    tw_stage_elementwise(&l, &s, "store_row", args[1]);
+    for (unsigned i = 0; i < number->type->rank; i++)
+        index[i] = tw_stage_int(&s, 0);
+    tw_value *at = tw_stage_cast(&s, tw_stage_load(&s, args[0], index), TW_INDEX);
+    tw_expr top = tw_expr_addc(t->ctx, stack->type->dims[0], -1);
+    tw_range range = {.lo = 0, .hi = INT64_MAX, .top = top};
+    if (tw_expr_as_const(top, &range.hi))
+        range.top = NULL;
+    index[0] = tw_stage_dim(&s, at, range);
+    for (unsigned i = 0; i < row->type->rank; i++)
+        index[i + 1] = tw_stage_axis(&s, i);
+    tw_stage_store(&s, tw_stage_load_broadcast(&s, args[1], row->type->rank), args[2], index);
+    tw_stage_close(&s);
+    call_plain(t, kernel, "store_row", (tw_value *[]){number, row, stack}, 3);
+}
+
+/* Whether the condition is true as long as the loop runs, so that nothing need set it. */
+static bool runs_to_the_end(const tw_op *loop)
+{
+    const tw_value *values[] = {tw_operand(loop, 1), tw_operand(loop->regions[0].last, 0)};
+    for (int i = 0; i < 2; i++) {
+        tw_attr constant = tw_graph_constant_value(values[i]);
+        if (!constant || !*(const char *)constant->u.dense.data)
+            return false;
+    }
+    return true;
+}
+
+static void open_loop(to_loops *t, loop_parts *p)
+{
+    tw_op *op = p->op;
+    p->body = &op->regions[0];
+    p->n_states = op->n_operands - 2;
+    p->n_stacks = op->n_results - p->n_states;
+    p->number = tw_loop_alloc(&t->body, buffer_of(t->ctx, p->body->args[0]->type), "trip");
+    tw_value *initial = buffer_for(t, tw_operand(op, 1));
+    p->condition = initial;
+    if (!runs_to_the_end(op)) {
+        p->condition = tw_loop_alloc(&t->body, initial->type, "go_on");
+        copy_buffer(t, initial, p->condition);
+    }
+    p->states = TW_NEW_ARRAY(t->arena, tw_value *, op->n_results + 1);
+    p->stacks = p->states + p->n_states;
+    for (unsigned i = 0; i < op->n_results; i++)
+        p->states[i] = result_buffer(t, tw_result(op, i));
+    for (unsigned i = 0; i < p->n_states; i++)
+        copy_buffer(t, buffer_for(t, tw_operand(op, 2 + i)), p->states[i]);
+}
+
+/* A copy of the value when its memory is that of a state: another state's next value must not be
+ * overwritten by its own. NULL when it is the state itself. */
+static tw_value *next_state(to_loops *t, const loop_parts *p, unsigned i)
+{
+    tw_value *value = buffer_for(t, tw_operand(p->body->last, 1 + i));
+    if (value == p->states[i])
+        return NULL;
+    for (unsigned k = 0; k < p->n_states; k++)
+        if (memory_of(value) == memory_of(p->states[k])) {
+            tw_value *copy = tw_loop_alloc(&t->body, p->states[i]->type, NULL);
+            copy_buffer(t, value, copy);
+            return copy;
+        }
+    return value;
+}
+
+/* The end of a trip. */
+static void close_trip(to_loops *t, const loop_parts *p)
+{
+    const tw_op *last = p->body->last;
+    for (unsigned i = 0; i < p->n_stacks; i++)
+        store_row(t, p->number, buffer_for(t, tw_operand(last, 1 + p->n_states + i)), p->stacks[i]);
+    if (!runs_to_the_end(p->op))
+        copy_buffer(t, buffer_for(t, tw_operand(last, 0)), p->condition);
+    tw_value **next = TW_NEW_ARRAY(t->arena, tw_value *, p->n_states);
+    for (unsigned i = 0; i < p->n_states; i++)
+        next[i] = next_state(t, p, i);
+    for (unsigned i = 0; i < p->n_states; i++)
+        if (next[i])
+            copy_buffer(t, next[i], p->states[i]);
+}
+
+static bool lower_loop(to_loops *t, tw_op *op)
+{
+    loop_parts p = {.op = op};
+    tw_builder saved;
+    open_loop(t, &p);
+    tw_value *operands[] = {p.number, buffer_for(t, tw_operand(op, 0)), p.condition};
+    tw_op *made = tw_build(&t->body, &tw_core_ops[TW_CORE_LOOP], operands, 3, NULL, 0, NULL);
+    if (!enter(t, made, 0, &saved))
+        return false;
+    tw_map_put_ptr(&t->buffers, p.body->args[0], p.number);
+    for (unsigned i = 0; i < p.n_states; i++)
+        tw_map_put_ptr(&t->buffers, p.body->args[1 + i], p.states[i]);
+    if (!lower_ops(t, p.body))
+        return false;
+    close_trip(t, &p);
+    leave(t, &saved);
+    return true;
+}
+
+static bool lower_bind(to_loops *t, const tw_op *op)
+{
+    tw_value *sizes = buffer_for(t, tw_operand(op, 0));
+    tw_build(&t->body, &tw_loop_ops[TW_LOOP_BIND], &sizes, 1, NULL, 0, "symbols",
+             tw_op_attr(op, "symbols"), "expect", tw_op_attr(op, "expect"), "what",
+             tw_op_attr(op, "what"), NULL);
+    return true;
+}
+
+static bool lower_fail(to_loops *t, const tw_op *op)
+{
+    tw_build(&t->body, &tw_core_ops[TW_CORE_FAIL], NULL, 0, NULL, 0, "message",
+             tw_op_attr(op, "message"), NULL);
+    return true;
+}
+
+/* ---- Operations ---- */
+
+static bool lower_op(to_loops *t, tw_op *op)
+{
+    int64_t offset;
     t->body.loc = t->kernels.loc = op->loc;
     if (tw_is_graph(op, TW_GRAPH_CONSTANT))
         return true; /* when it is used */
-    if (tw_is_core(op, TW_CORE_RETURN)) {
-        for (unsigned i = 0; i < op->n_operands; i++)
-            copy_output(t, tw_operand(op, i), outputs[i]);
-        tw_core_return(&t->body, NULL, 0);
-        return true;
-    }
-    if (tw_is_graph(op, TW_GRAPH_BIND)) {
-        tw_value *sizes = buffer_for(t, tw_operand(op, 0));
-        tw_build(&t->body, &tw_loop_ops[TW_LOOP_BIND], &sizes, 1, NULL, 0, "symbols",
-                 tw_op_attr(op, "symbols"), "expect", tw_op_attr(op, "expect"), "what",
-                 tw_op_attr(op, "what"), NULL);
-        return true;
-    }
-    int64_t offset;
     if (!tw_lower_check_types(t->ctx, op))
         return false;
+    switch (tw_graph_kind_of(op)) {
+    case TW_GRAPH_IF:
+        return lower_if(t, op);
+    case TW_GRAPH_LOOP:
+        return lower_loop(t, op);
+    case TW_GRAPH_FAIL:
+        return lower_fail(t, op);
+    case TW_GRAPH_BIND:
+        return lower_bind(t, op);
+    default:
+        break;
+    }
     if (!tw_lower_is_view(op, &offset))
         return call_kernel(t, op);
     tw_map_put_ptr(&t->buffers, tw_result(op, 0),
                    view(t, buffer_for(t, tw_operand(op, 0)), op->results[0].type, offset));
+    return true;
+}
+
+/* All of a region but what ends it. */
+static bool lower_ops(to_loops *t, tw_region *region)
+{
+    for (tw_op *op = region->first; op != region->last; op = op->next)
+        if (!lower_op(t, op))
+            return false;
+    t->body.loc = t->kernels.loc = region->last->loc;
     return true;
 }
 
@@ -351,9 +586,11 @@ static bool lower_function(to_loops *t, tw_op *func)
         tw_map_put_ptr(&t->buffers, old->args[i], made->regions[0].args[i]);
     tw_value **outputs = made->regions[0].args + old->n_args;
     plan_outputs(t, ret, outputs);
-    for (tw_op *op = old->first; op; op = op->next)
-        if (!lower_op(t, op, outputs))
-            return false;
+    if (!lower_ops(t, old))
+        return false;
+    for (unsigned i = 0; i < ret->n_operands; i++)
+        copy_output(t, tw_operand(ret, i), outputs[i]);
+    tw_core_return(&t->body, NULL, 0);
     tw_op_erase(func);
     return true;
 }

@@ -164,9 +164,22 @@ static const tw_rule others[] = {
     {0},
 };
 
+/* ---- Control flow ---- */
+
+static const tw_rule control[] = {
+    {"if(constant)", "one of its branches", ANY, "the condition is known", tw_canon_if_known},
+    {"if(c)", "if(c) with fewer results", ANY,
+     "both branches give the same value, or nothing uses the result", tw_canon_if_results},
+    {"loop(n, c, x)", "x", ANY, "there is no trip", tw_canon_loop_never},
+    {"loop(n, c, x)", "loop(n, c)", ANY,
+     "every trip leaves the state as it is, or nothing uses the result", tw_canon_loop_results},
+    {"loop(n, c)", "x, loop(n, c)", ANY, "every trip computes the same x", tw_canon_loop_invariant},
+    {0},
+};
+
 static bool run(tw_pass_run *pass)
 {
-    static const tw_rule *const tables[] = {identities, definitions, moves, others};
+    static const tw_rule *const tables[] = {identities, definitions, moves, others, control};
     tw_rule_set rules;
     if (!tw_rules_compile(pass->ctx, tables, sizeof tables / sizeof *tables, &rules))
         return false;

@@ -27,6 +27,13 @@ bool tw_canon_norm_scale(tw_rewriter *rw, tw_op *op);
 bool tw_canon_norm_bias(tw_rewriter *rw, tw_op *op);
 bool tw_canon_softmax(tw_rewriter *rw, tw_op *op);
 
+/* canonicalize_control.c */
+bool tw_canon_if_known(tw_rewriter *rw, tw_op *op);
+bool tw_canon_if_results(tw_rewriter *rw, tw_op *op);
+bool tw_canon_loop_never(tw_rewriter *rw, tw_op *op);
+bool tw_canon_loop_results(tw_rewriter *rw, tw_op *op);
+bool tw_canon_loop_invariant(tw_rewriter *rw, tw_op *op);
+
 /* canonicalize_ops.c */
 bool tw_canon_constant_right(tw_rewriter *rw, tw_op *op);
 bool tw_canon_reduce_unit(tw_rewriter *rw, tw_op *op);

@@ -331,7 +331,7 @@ LLVMValueRef tw_cg_size_fits(tw_cg *cg, const tw_op *op, tw_type type);
 /* Of the entry: a pointer to an input, an output, a constant or into the arena, made where the
  * builder stands. NULL for other values. */
 tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value);
-/* core.call and core.return of the entry; false when op is neither. */
+/* An operation of the core dialect in the entry; false when op is none. */
 bool tw_cg_core(tw_cg *cg, tw_op *op);
 /* Fills the program from the module. False with a diagnostic. */
 bool tw_cg_program_fill(tw_context *ctx, tw_op *module, const tw_op *entry, tw_cg_program *out);

@@ -8,9 +8,11 @@
  *       if (host->kernel_end) host->kernel_end(host, 0)
  *       ...
  *
+ * Control flow between calls stays control flow; conditions are loaded from buffers.
+ *
  * LLVM takes more than linear time for a long function. So pointers are made where they are used,
- * and many calls are spread over functions tw_entry.0, .1, … that tw_entry calls. Sizes that the
- * data decides are in frame.c. */
+ * and many steps are spread over functions tw_entry.N that tw_entry calls. Regions with many steps
+ * are cut up likewise. Sizes that the data decides are in frame.c. */
 #include "codegen/llvm/cg.h"
 
 #include "dialect/core/core.h"
@@ -53,15 +55,89 @@ static void call(tw_cg *cg, tw_op *op)
     hook(cg, offsetof(tw_abi_host, kernel_end), number);
 }
 
+/* ---- Control flow ---- */
+
+/* Builds the operations of a region, in one way or another. */
+typedef void (*region_builder)(tw_cg *cg, tw_region *region);
+
+static LLVMBasicBlockRef new_block(tw_cg *cg, const char *name)
+{
+    return LLVMAppendBasicBlockInContext(cg->llvm, cg->fn->value, name);
+}
+
+static LLVMValueRef condition_holds(tw_cg *cg, tw_op *op, unsigned operand)
+{
+    LLVMValueRef byte = LLVMBuildLoad2(cg->b, cg->i8, tw_cg_use(cg, op, operand), "");
+    return LLVMBuildICmp(cg->b, LLVMIntNE, byte, tw_cg_int(cg->i8, 0), "");
+}
+
+static void core_if(tw_cg *cg, tw_op *op, region_builder build)
+{
+    LLVMBasicBlockRef then = new_block(cg, "then"), otherwise = new_block(cg, "else"),
+                      after = new_block(cg, "after");
+    LLVMBuildCondBr(cg->b, condition_holds(cg, op, 0), then, otherwise);
+    LLVMPositionBuilderAtEnd(cg->b, then);
+    build(cg, &op->regions[0]);
+    LLVMBuildBr(cg->b, after);
+    LLVMPositionBuilderAtEnd(cg->b, otherwise);
+    build(cg, &op->regions[1]);
+    LLVMBuildBr(cg->b, after);
+    LLVMPositionBuilderAtEnd(cg->b, after);
+}
+
+/* before -> head: i < trips? -> more: condition? -> body -> head */
+static void core_loop(tw_cg *cg, tw_op *op, region_builder build)
+{
+    LLVMBasicBlockRef head = new_block(cg, "head"), more = new_block(cg, "more"),
+                      body = new_block(cg, "body"), after = new_block(cg, "after");
+    LLVMValueRef trips = LLVMBuildLoad2(cg->b, cg->i64, tw_cg_use(cg, op, 1), "trips");
+    LLVMValueRef zero = tw_cg_i64(cg, 0);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(cg->b);
+    LLVMBuildBr(cg->b, head);
+    LLVMPositionBuilderAtEnd(cg->b, head);
+    LLVMValueRef i = LLVMBuildPhi(cg->b, cg->i64, "trip");
+    LLVMAddIncoming(i, &zero, &before, 1);
+    LLVMBuildCondBr(cg->b, LLVMBuildICmp(cg->b, LLVMIntSLT, i, trips, ""), more, after);
+    LLVMPositionBuilderAtEnd(cg->b, more);
+    LLVMBuildCondBr(cg->b, condition_holds(cg, op, 2), body, after);
+    LLVMPositionBuilderAtEnd(cg->b, body);
+    LLVMBuildStore(cg->b, i, tw_cg_use(cg, op, 0));
+    build(cg, &op->regions[0]);
+    LLVMValueRef next = LLVMBuildNSWAdd(cg->b, i, tw_cg_i64(cg, 1), "");
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(cg->b);
+    LLVMAddIncoming(i, &next, &latch, 1);
+    LLVMBuildBr(cg->b, head);
+    LLVMPositionBuilderAtEnd(cg->b, after);
+}
+
+static bool emit_core(tw_cg *cg, tw_op *op, region_builder build)
+{
+    switch (tw_core_kind_of(op)) {
+    case TW_CORE_RETURN:
+        return true;
+    case TW_CORE_CALL:
+        call(cg, op);
+        return true;
+    case TW_CORE_IF:
+        core_if(cg, op, build);
+        return true;
+    case TW_CORE_LOOP:
+        core_loop(cg, op, build);
+        return true;
+    case TW_CORE_FAIL:
+        tw_cg_exit_if(cg, tw_cg_int(cg->i1, 1), tw_op_string(op, "message", ""));
+        return true;
+    default:
+        return false;
+    }
+}
+
 bool tw_cg_core(tw_cg *cg, tw_op *op)
 {
-    if (tw_is_core(op, TW_CORE_RETURN))
-        return true;
-    if (!tw_is_core(op, TW_CORE_CALL))
-        return false;
-    call(cg, op);
-    return true;
+    return emit_core(cg, op, tw_cg_region);
 }
+
+/* ---- Places ---- */
 
 static tw_cg_value *model_arg(tw_cg *cg, const tw_op *func, const tw_value *arg)
 {
@@ -136,7 +212,10 @@ tw_cg_value *tw_cg_model_value(tw_cg *cg, const tw_value *value)
     }
     for (size_t i = missing.len; i-- > 0;)
         make_place(cg, missing.data[i]);
-    return tw_map_get_ptr(&cg->fn->values, value);
+    tw_cg_value *made = tw_map_get_ptr(&cg->fn->values, value);
+    for (size_t i = 0; i < missing.len; i++) /* not valid in other branches */
+        tw_map_put_ptr(&cg->fn->values, tw_result(missing.data[i], 0), NULL);
+    return made;
 }
 
 /* ---- Functions ---- */
@@ -161,35 +240,35 @@ static void begin(tw_cg *cg, tw_op *func, const char *name, tw_cg_func *fn)
     tw_cg_func_begin(cg, fn);
 }
 
-/* Operations that do something, or 0 when there are some that cannot stand in functions apart. */
-static size_t count_steps(const tw_cg *cg, const tw_op *func)
+/* What an operation and all inside are to the entry. */
+typedef struct census {
+    const tw_cg *cg;
+    size_t steps;
+    bool divisible; /* whatever is there can stand in a function apart */
+} census;
+
+static bool count_op(tw_op *op, void *data)
 {
-    size_t n = 0;
-    for (const tw_op *op = func->regions[0].first; op; op = op->next)
-        if (is_step(cg, op))
-            n++;
-        else if (!tw_is_core(op, TW_CORE_RETURN) && !is_place(op))
-            return 0;
-    return n;
+    census *c = data;
+    bool step = is_step(c->cg, op);
+    c->steps += step;
+    c->divisible = c->divisible && (step || is_place(op) || tw_core_kind_of(op) != TW_CORE_COUNT);
+    return true;
 }
 
-/* A function for the next PART_STEPS steps from *next on, whose calls are numbered from *calls on.
- */
-static LLVMValueRef make_part(tw_cg *cg, tw_op *func, const tw_cg_frame *frame, size_t number,
-                              tw_op **next, unsigned *calls)
+static census count_steps(const tw_cg *cg, tw_op *op)
 {
-    tw_cg_func fn;
-    begin(cg, func, tw_arena_printf(cg->arena, "tw_entry.%zu", number), &fn);
-    fn.calls = *calls;
-    fn.frame = frame;
-    for (size_t steps = 0; *next && steps < PART_STEPS; *next = (*next)->next)
-        if (is_step(cg, *next)) {
-            tw_cg_op(cg, *next);
-            steps++;
-        }
-    tw_cg_func_end(cg);
-    *calls = fn.calls;
-    return fn.value;
+    census c = {.cg = cg, .divisible = true};
+    tw_walk(op, count_op, &c);
+    return c;
+}
+
+static void build_in_parts(tw_cg *cg, tw_region *region);
+
+static void build_step(tw_cg *cg, tw_op *op)
+{
+    if (!is_place(op) && !emit_core(cg, op, build_in_parts))
+        tw_cg_op(cg, op);
 }
 
 static void call_part(tw_cg *cg, LLVMValueRef part)
@@ -202,25 +281,66 @@ static void call_part(tw_cg *cg, LLVMValueRef part)
     tw_cg_return_if(cg, failed, status);
 }
 
+/* Calls a function for the operations from `first` up to `end`, which are few steps. */
+static void make_part(tw_cg *cg, tw_op *first, const tw_op *end)
+{
+    tw_cg_func fn, *outer = cg->fn;
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->b);
+    begin(cg, (tw_op *)outer->model, tw_arena_printf(cg->arena, "tw_entry.%u", outer->calls), &fn);
+    fn.calls = outer->calls;
+    fn.frame = outer->frame;
+    for (tw_op *op = first; op != end; op = op->next)
+        build_step(cg, op);
+    tw_cg_func_end(cg);
+    outer->calls = fn.calls;
+    cg->fn = outer;
+    LLVMPositionBuilderAtEnd(cg->b, here);
+    call_part(cg, fn.value);
+}
+
+/* Operations one by one; of a long region in functions of some PART_STEPS steps, save control flow
+ * with more than that inside, which stays here. */
+static void build_in_parts(tw_cg *cg, tw_region *region)
+{
+    size_t total = 0, n = 0;
+    for (tw_op *op = region->first; op; op = op->next)
+        total += count_steps(cg, op).steps;
+    tw_op *first = region->first;
+    for (tw_op *op = first; op; op = op->next) {
+        size_t steps = total > PART_STEPS ? count_steps(cg, op).steps : PART_STEPS + 1;
+        if (n && n + steps > PART_STEPS) {
+            make_part(cg, first, op);
+            n = 0;
+        }
+        if (!n)
+            first = op;
+        n += steps;
+        if (n > PART_STEPS) {
+            build_step(cg, op);
+            n = 0;
+        }
+    }
+    if (n)
+        make_part(cg, first, NULL);
+}
+
 void tw_cg_entry(tw_cg *cg, tw_op *func)
 {
     const tw_cg_frame *frame = tw_cg_frame_of(cg, func);
-    TW_VEC(LLVMValueRef) parts = {0};
-    tw_cg_func fn = {.frame = frame};
-    cg->fn = &fn; /* what stands in the frame is asked for before a function begins */
-    if (count_steps(cg, func) > PART_STEPS) {
-        unsigned calls = 0;
-        for (tw_op *next = func->regions[0].first; next;) {
-            LLVMValueRef part = make_part(cg, func, frame, parts.len, &next, &calls);
-            tw_vec_push(cg->arena, &parts, part);
-        }
-    }
+    tw_cg_func fn;
     begin(cg, func, "tw_entry", &fn);
     if (frame)
         tw_cg_frame_open(cg, frame);
-    for (size_t i = 0; i < parts.len; i++)
-        call_part(cg, parts.data[i]);
-    if (!parts.len)
+    bool divisible = true;
+    size_t steps = 0;
+    for (tw_op *op = func->regions[0].first; op; op = op->next) {
+        census c = count_steps(cg, op);
+        divisible = divisible && c.divisible;
+        steps += c.steps;
+    }
+    if (divisible && steps > PART_STEPS)
+        build_in_parts(cg, &func->regions[0]);
+    else
         tw_cg_region(cg, &func->regions[0]);
     tw_cg_func_end(cg);
 }

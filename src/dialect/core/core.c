@@ -19,7 +19,7 @@ enum {
     TERMINATOR = TW_TRAIT_TERMINATOR,
 };
 
-/* Custom syntax; return is generic. */
+/* Custom syntax; the others are generic. */
 #define print_MODULE tw_core_print_module
 #define parse_MODULE tw_core_parse_module
 #define print_FUNC tw_core_print_func
@@ -28,6 +28,12 @@ enum {
 #define parse_CALL tw_core_parse_call
 #define print_RETURN NULL
 #define parse_RETURN NULL
+#define print_IF tw_core_print_if
+#define parse_IF tw_core_parse_if
+#define print_LOOP tw_core_print_loop
+#define parse_LOOP tw_core_parse_loop
+#define print_FAIL NULL
+#define parse_FAIL NULL
 
 #define OP(ENUM, op_name, operands, op_results, regions, op_traits, attributes, text)              \
     [TW_CORE_##ENUM] = {.name = "core." op_name,                                                   \
@@ -48,7 +54,7 @@ const tw_op_def tw_core_ops[TW_CORE_COUNT] = {
 
 const tw_dialect tw_core_dialect = {
     .name = "core",
-    .summary = "modules, functions, calls",
+    .summary = "modules, functions, calls, control flow",
     .ops = tw_core_ops,
     .n_ops = TW_CORE_COUNT,
 };

@@ -15,6 +15,13 @@ typedef enum tw_core_kind {
 extern const tw_op_def tw_core_ops[TW_CORE_COUNT];
 extern const tw_dialect tw_core_dialect;
 
+/* The operation's kind, or TW_CORE_COUNT when it is of another dialect. */
+static inline tw_core_kind tw_core_kind_of(const tw_op *op)
+{
+    return op->def >= tw_core_ops && op->def < tw_core_ops + TW_CORE_COUNT
+               ? (tw_core_kind)op->def->kind
+               : TW_CORE_COUNT;
+}
 static inline bool tw_is_core(const tw_op *op, tw_core_kind kind)
 {
     return op->def == &tw_core_ops[kind];

@@ -10,6 +10,10 @@ bool tw_core_print_func(tw_printer *p, const tw_op *op);
 bool tw_core_parse_func(tw_parser *p, const tw_op_def *def, tw_op **out);
 bool tw_core_print_call(tw_printer *p, const tw_op *op);
 bool tw_core_parse_call(tw_parser *p, const tw_op_def *def, tw_op **out);
+bool tw_core_print_if(tw_printer *p, const tw_op *op);
+bool tw_core_parse_if(tw_parser *p, const tw_op_def *def, tw_op **out);
+bool tw_core_print_loop(tw_printer *p, const tw_op *op);
+bool tw_core_parse_loop(tw_parser *p, const tw_op_def *def, tw_op **out);
 
 /* A module's calls name functions of their types; a function's arguments and returned values have
  * its type. */

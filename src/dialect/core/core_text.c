@@ -1,4 +1,4 @@
-/* core_text.c: the syntax of module, func and call (core.def shows it). */
+/* core_text.c: the syntax of module, func, call and control flow (core.def shows it). */
 #include "dialect/core/core.h"
 #include "dialect/core/core_syntax.h"
 
@@ -192,4 +192,60 @@ bool tw_core_parse_call(tw_parser *p, const tw_op_def *def, tw_op **out)
         return false;
     tw_named_attr attr = {"callee", tw_attr_symbol(tw_q_context(p), callee)};
     return tw_q_tail(p, def, operands, n, &attr, 1, out);
+}
+
+/* ---- if, loop ---- */
+
+static const char *const control_shown[] = {NULL};
+
+/* ` %a, %b {` … */
+static bool print_control(tw_printer *p, const tw_op *op)
+{
+    for (unsigned i = 0; i < op->n_regions; i++)
+        if (op->regions[i].n_args)
+            return false;
+    tw_p_text(p, " ");
+    tw_p_operands(p, op, 0, op->n_operands);
+    tw_p_attributes(p, op, control_shown);
+    tw_p_text(p, " ");
+    tw_p_region(p, &op->regions[0]);
+    return true;
+}
+
+static bool parse_control(tw_parser *p, const tw_op_def *def, tw_op **out)
+{
+    tw_value **operands;
+    unsigned n;
+    if (!tw_q_values(p, &operands, &n))
+        return false;
+    *out = tw_op_create(tw_q_context(p), def, NULL, operands, n, NULL, 0, NULL, 0,
+                        (unsigned)def->n_regions);
+    return tw_q_attributes(p, *out) && tw_q_region(p, &(*out)->regions[0], NULL);
+}
+
+bool tw_core_print_if(tw_printer *p, const tw_op *op)
+{
+    if (op->regions[1].n_args || !print_control(p, op))
+        return false;
+    if (op->regions[1].first) {
+        tw_p_text(p, " else ");
+        tw_p_region(p, &op->regions[1]);
+    }
+    return true;
+}
+
+bool tw_core_parse_if(tw_parser *p, const tw_op_def *def, tw_op **out)
+{
+    return parse_control(p, def, out) &&
+           (!tw_q_try(p, "else") || tw_q_region(p, &(*out)->regions[1], NULL));
+}
+
+bool tw_core_print_loop(tw_printer *p, const tw_op *op)
+{
+    return print_control(p, op);
+}
+
+bool tw_core_parse_loop(tw_parser *p, const tw_op_def *def, tw_op **out)
+{
+    return parse_control(p, def, out);
 }

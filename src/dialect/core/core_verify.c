@@ -131,6 +131,29 @@ static bool verify_module(tw_context *ctx, const tw_op *op)
     return verify_calls(ctx, op, &functions);
 }
 
+/* ---- Control flow ---- */
+
+static bool verify_number(tw_context *ctx, const tw_op *op, unsigned i, tw_elem elem)
+{
+    int64_t count;
+    tw_type type = tw_operand(op, i)->type;
+    return (type->kind == TW_TYPE_BUFFER && type->elem == elem &&
+            tw_type_static_count(type, &count) && count == 1) ||
+           tw_error(ctx, op->loc, "operand %u of '%s' is %s, not a buffer of one %s", i,
+                    op->def->name, tw_print_type(ctx, type), tw_elem_name(elem));
+}
+
+static bool verify_control(tw_context *ctx, const tw_op *op)
+{
+    for (unsigned i = 0; i < op->n_regions; i++)
+        if (op->regions[i].n_args)
+            return tw_error(ctx, op->loc, "the regions of '%s' have no arguments", op->def->name);
+    if (tw_is_core(op, TW_CORE_IF))
+        return verify_number(ctx, op, 0, TW_BOOL);
+    return verify_number(ctx, op, 0, TW_I64) && verify_number(ctx, op, 1, TW_I64) &&
+           verify_number(ctx, op, 2, TW_BOOL);
+}
+
 bool tw_core_verify(tw_context *ctx, const tw_op *op)
 {
     switch ((tw_core_kind)op->def->kind) {
@@ -141,6 +164,9 @@ bool tw_core_verify(tw_context *ctx, const tw_op *op)
     case TW_CORE_RETURN:
         return (op->region && tw_is_core(op->region->parent, TW_CORE_FUNC)) ||
                tw_error(ctx, op->loc, "return stands in a func only");
+    case TW_CORE_IF:
+    case TW_CORE_LOOP:
+        return verify_control(ctx, op);
     default:
         return true;
     }

@@ -29,12 +29,15 @@ enum {
     EW = TW_TRAIT_PURE | TW_TRAIT_ELEMENTWISE,
 };
 
+#define REGIONS_OF(kind)                                                                           \
+    ((kind) == TW_GRAPH_IF ? 2 : (kind) == TW_GRAPH_GROUP || (kind) == TW_GRAPH_LOOP)
+
 #define OP(ENUM, op_name, operands, op_results, fusion_class, op_traits, attributes, text)         \
     [TW_GRAPH_##ENUM] = {.name = "graph." op_name,                                                 \
                          .summary = text,                                                          \
                          .n_operands = operands,                                                   \
                          .n_results = op_results,                                                  \
-                         .n_regions = TW_GRAPH_##ENUM == TW_GRAPH_GROUP,                           \
+                         .n_regions = REGIONS_OF(TW_GRAPH_##ENUM),                                 \
                          .traits = op_traits,                                                      \
                          .fusion = TW_FUSE_##fusion_class,                                         \
                          .attrs = attrs_##ENUM,                                                    \

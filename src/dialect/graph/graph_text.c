@@ -1,4 +1,4 @@
-/* graph_text.c: the syntax of constants and groups (graph_syntax.h shows it). */
+/* graph_text.c: the syntax of constants, groups and control flow (graph_syntax.h shows it). */
 #include "dialect/graph/graph.h"
 #include "dialect/graph/graph_syntax.h"
 
@@ -57,6 +57,14 @@ static bool parse_constant(tw_parser *p, const tw_op_def *def, tw_op **out)
     return true;
 }
 
+static void print_result_types(tw_printer *p, const tw_op *op)
+{
+    for (unsigned i = 0; i < op->n_results; i++) {
+        tw_p_text(p, "%s", i ? ", " : " : ");
+        tw_p_type(p, op->results[i].type);
+    }
+}
+
 /* ---- group ---- */
 
 static bool print_group(tw_printer *p, const tw_op *op)
@@ -84,10 +92,7 @@ static bool print_group(tw_printer *p, const tw_op *op)
     tw_p_attributes(p, op, shown);
     tw_p_text(p, " ");
     tw_p_region(p, body);
-    for (unsigned i = 0; i < op->n_results; i++) {
-        tw_p_text(p, "%s", i ? ", " : " : ");
-        tw_p_type(p, op->results[i].type);
-    }
+    print_result_types(p, op);
     return true;
 }
 
@@ -123,11 +128,22 @@ static bool parse_result_types(tw_parser *p, tw_op *op)
     if (tw_q_try(p, ":") && !tw_q_types(p, &types, &n))
         return false;
     if (n != op->n_results)
-        return tw_q_error(p, "the group has %u result types, and %u names stand before '='", n,
+        return tw_q_error(p, "the operation has %u result types, and %u names stand before '='", n,
                           op->n_results);
     for (unsigned i = 0; i < n; i++)
         op->results[i].type = types[i];
     return true;
+}
+
+/* The operation with as many results as there are names, of types that are still to come. */
+static tw_op *create_untyped(tw_parser *p, const tw_op_def *def, tw_value *const *operands,
+                             unsigned n)
+{
+    tw_context *ctx = tw_q_context(p);
+    unsigned n_results = tw_q_result_count(p);
+    const tw_type *unknown = TW_NEW_ARRAY(tw_context_arena(ctx), tw_type, n_results);
+    return tw_op_create(ctx, def, NULL, operands, n, unknown, n_results, NULL, 0,
+                        (unsigned)def->n_regions);
 }
 
 static bool parse_group(tw_parser *p, const tw_op_def *def, tw_op **out)
@@ -139,9 +155,8 @@ static bool parse_group(tw_parser *p, const tw_op_def *def, tw_op **out)
         return tw_q_generic(p, def, out);
     if ((tw_q_peek_symbol(p) && !tw_q_symbol(p, &name)) || !parse_inputs(p, &in))
         return false;
-    unsigned n_results = tw_q_result_count(p), n = (unsigned)in.values.len;
-    const tw_type *unknown = TW_NEW_ARRAY(tw_context_arena(ctx), tw_type, n_results);
-    *out = tw_op_create(ctx, def, NULL, in.values.data, n, unknown, n_results, NULL, 0, 1);
+    unsigned n = (unsigned)in.values.len;
+    *out = create_untyped(p, def, in.values.data, n);
     if (name)
         tw_op_set_attr(*out, "sym_name", tw_attr_string(ctx, name));
     tw_region *body = &(*out)->regions[0];
@@ -151,23 +166,91 @@ static bool parse_group(tw_parser *p, const tw_op_def *def, tw_op **out)
            parse_result_types(p, *out);
 }
 
+/* ---- if, loop ---- */
+
+static bool print_if(tw_printer *p, const tw_op *op)
+{
+    static const char *const shown[] = {NULL};
+    if (op->regions[0].n_args || op->regions[1].n_args)
+        return false;
+    tw_p_text(p, " ");
+    tw_p_operands(p, op, 0, 1);
+    tw_p_attributes(p, op, shown);
+    tw_p_text(p, " ");
+    tw_p_region(p, &op->regions[0]);
+    tw_p_text(p, " else ");
+    tw_p_region(p, &op->regions[1]);
+    print_result_types(p, op);
+    return true;
+}
+
+static bool parse_if(tw_parser *p, const tw_op_def *def, tw_op **out)
+{
+    tw_value *condition;
+    if (!tw_q_value(p, &condition))
+        return false;
+    *out = create_untyped(p, def, &condition, 1);
+    return tw_q_attributes(p, *out) && tw_q_region(p, &(*out)->regions[0], NULL) &&
+           tw_q_expect(p, "else") && tw_q_region(p, &(*out)->regions[1], NULL) &&
+           parse_result_types(p, *out);
+}
+
+static bool print_loop(tw_printer *p, const tw_op *op)
+{
+    static const char *const shown[] = {NULL};
+    tw_p_text(p, " ");
+    tw_p_operands(p, op, 0, op->n_operands);
+    tw_p_text(p, " do ");
+    tw_p_arguments(p, &op->regions[0]);
+    tw_p_attributes(p, op, shown);
+    tw_p_text(p, " ");
+    tw_p_region(p, &op->regions[0]);
+    print_result_types(p, op);
+    return true;
+}
+
+static bool parse_loop(tw_parser *p, const tw_op_def *def, tw_op **out)
+{
+    tw_value **operands;
+    tw_q_name *names;
+    tw_type *types;
+    unsigned n, n_args;
+    if (!tw_q_values(p, &operands, &n) || !tw_q_expect(p, "do") ||
+        !tw_q_arguments(p, &names, &types, &n_args))
+        return false;
+    *out = create_untyped(p, def, operands, n);
+    for (unsigned i = 0; i < n_args; i++)
+        tw_region_add_arg(&(*out)->regions[0], types[i], names[i].hint);
+    return tw_q_attributes(p, *out) && tw_q_region(p, &(*out)->regions[0], names) &&
+           parse_result_types(p, *out);
+}
+
 /* ---- All ---- */
+
+typedef struct syntax {
+    bool (*print)(tw_printer *p, const tw_op *op);
+    bool (*parse)(tw_parser *p, const tw_op_def *def, tw_op **out);
+} syntax;
+
+/* By kind; the others have the generic form. */
+static const syntax syntaxes[TW_GRAPH_COUNT] = {
+    [TW_GRAPH_CONSTANT] = {print_constant, parse_constant},
+    [TW_GRAPH_GROUP] = {print_group, parse_group},
+    [TW_GRAPH_IF] = {print_if, parse_if},
+    [TW_GRAPH_LOOP] = {print_loop, parse_loop},
+};
 
 bool tw_graph_print(tw_printer *p, const tw_op *op)
 {
-    if (tw_is_graph(op, TW_GRAPH_CONSTANT))
-        return print_constant(p, op);
-    if (tw_is_graph(op, TW_GRAPH_GROUP))
-        return print_group(p, op);
+    const syntax *own = &syntaxes[op->def->kind];
+    if (own->print)
+        return own->print(p, op);
     tw_p_generic(p, op);
     return true;
 }
 
 bool tw_graph_parse(tw_parser *p, const tw_op_def *def, tw_op **out)
 {
-    if (def->kind == TW_GRAPH_CONSTANT)
-        return parse_constant(p, def, out);
-    if (def->kind == TW_GRAPH_GROUP)
-        return parse_group(p, def, out);
-    return tw_q_generic(p, def, out);
+    const syntax *own = &syntaxes[def->kind];
+    return own->parse ? own->parse(p, def, out) : tw_q_generic(p, def, out);
 }

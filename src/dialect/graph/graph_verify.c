@@ -1,5 +1,5 @@
-/* graph_verify.c: rules of the graph dialect beyond its table: structure and element-wise
- * operations; graph_verify_move.c and graph_verify_compute.c have the others. */
+/* graph_verify.c: rules of the graph dialect beyond its table: structure, control flow and
+ * element-wise operations; graph_verify_move.c and graph_verify_compute.c have the others. */
 #include "dialect/graph/graph_verify.h"
 
 #include "dialect/graph/graph_verify_impl.h"
@@ -10,6 +10,26 @@ static bool check_constant(const tw_graph_check *c)
 {
     return tw_gv_expect_like(c, "the result", tw_gv_out(c, 0),
                              tw_op_attr(c->op, "value")->u.dense.type);
+}
+
+/* Operands first, first + 1 … of the region's last operation are n results of the operation. */
+static bool check_yield_types(const tw_graph_check *c, const tw_region *body, unsigned first,
+                              unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        if (tw_operand(body->last, first + i)->type != tw_gv_out(c, i))
+            return tw_gv_error(c, "result %u is %s, but %s is yielded", i,
+                               tw_print_type(c->ctx, tw_gv_out(c, i)),
+                               tw_print_type(c->ctx, tw_operand(body->last, first + i)->type));
+    return true;
+}
+
+static bool check_yields(const tw_graph_check *c, const tw_region *body, unsigned n)
+{
+    const tw_op *last = body->last;
+    if (!last || !tw_is_graph(last, TW_GRAPH_YIELD) || last->n_operands != n)
+        return tw_gv_error(c, "the body ends with a graph.yield of %u values", n);
+    return check_yield_types(c, body, 0, n);
 }
 
 static bool check_group(const tw_graph_check *c)
@@ -23,15 +43,7 @@ static bool check_group(const tw_graph_check *c)
             return tw_gv_error(c, "argument %u is %s, but the operand is %s", i,
                                tw_print_type(c->ctx, body->args[i]->type),
                                tw_print_type(c->ctx, tw_gv_in(c, i)));
-    const tw_op *last = body->last;
-    if (!last || !tw_is_graph(last, TW_GRAPH_YIELD) || last->n_operands != op->n_results)
-        return tw_gv_error(c, "the body ends with a graph.yield of %u values", op->n_results);
-    for (unsigned i = 0; i < op->n_results; i++)
-        if (tw_operand(last, i)->type != tw_gv_out(c, i))
-            return tw_gv_error(c, "result %u is %s, but %s is yielded", i,
-                               tw_print_type(c->ctx, tw_gv_out(c, i)),
-                               tw_print_type(c->ctx, tw_operand(last, i)->type));
-    return true;
+    return check_yields(c, body, c->op->n_results);
 }
 
 /* As many names as elements, and as many expressions where there are any. */
@@ -55,8 +67,82 @@ static bool check_bind(const tw_graph_check *c)
 
 static bool check_yield(const tw_graph_check *c)
 {
-    return !c->op->region || tw_is_graph(c->op->region->parent, TW_GRAPH_GROUP) ||
-           tw_gv_error(c, "stands in a graph.group only");
+    tw_graph_kind kind = c->op->region ? tw_graph_kind_of(c->op->region->parent) : TW_GRAPH_GROUP;
+    return kind == TW_GRAPH_GROUP || kind == TW_GRAPH_IF || kind == TW_GRAPH_LOOP ||
+           tw_gv_error(c, "stands in graph.group, graph.if and graph.loop only");
+}
+
+/* Of a condition or a number of trips. */
+static bool check_single(const tw_graph_check *c, const char *what, tw_type t, tw_elem elem)
+{
+    int64_t count;
+    return tw_gv_expect_elem(c, what, t, elem) &&
+           ((tw_type_static_count(t, &count) && count == 1) ||
+            tw_gv_error(c, "%s is %s, not a single element", what, tw_print_type(c->ctx, t)));
+}
+
+static bool check_if(const tw_graph_check *c)
+{
+    for (unsigned r = 0; r < 2; r++)
+        if (c->op->regions[r].n_args)
+            return tw_gv_error(c, "the regions have no arguments");
+    return check_single(c, "the condition", tw_gv_in(c, 0), TW_BOOL) &&
+           check_yields(c, &c->op->regions[0], c->op->n_results) &&
+           check_yields(c, &c->op->regions[1], c->op->n_results);
+}
+
+static bool check_loop_arguments(const tw_graph_check *c, unsigned states)
+{
+    const tw_region *body = &c->op->regions[0];
+    if (body->n_args != 1 + states)
+        return tw_gv_error(c, "%u arguments for the number of the trip and %u states", body->n_args,
+                           states);
+    if (!check_single(c, "argument 0", body->args[0]->type, TW_I64))
+        return false;
+    for (unsigned i = 0; i < states; i++)
+        if (body->args[1 + i]->type != tw_gv_in(c, 2 + i) ||
+            body->args[1 + i]->type != tw_gv_out(c, i))
+            return tw_gv_error(c, "state %u is %s, starts as %s and becomes %s", i,
+                               tw_print_type(c->ctx, body->args[1 + i]->type),
+                               tw_print_type(c->ctx, tw_gv_in(c, 2 + i)),
+                               tw_print_type(c->ctx, tw_gv_out(c, i)));
+    return true;
+}
+
+/* Results behind the states are stacks of rows, which are yielded one a trip. */
+static bool check_rows(const tw_graph_check *c, unsigned states, unsigned scans)
+{
+    const tw_op *last = c->op->regions[0].last;
+    for (unsigned i = 0; i < scans; i++) {
+        tw_type row = tw_operand(last, 1 + states + i)->type, all = tw_gv_out(c, states + i);
+        bool good =
+            row->kind == TW_TYPE_TENSOR && all->rank == row->rank + 1 && all->elem == row->elem;
+        for (unsigned d = 0; good && d < row->rank; d++)
+            good = all->dims[d + 1] == row->dims[d];
+        if (!good)
+            return tw_gv_error(c, "result %u is %s, but its rows are %s", states + i,
+                               tw_print_type(c->ctx, all), tw_print_type(c->ctx, row));
+    }
+    return true;
+}
+
+static bool check_loop(const tw_graph_check *c)
+{
+    const tw_op *op = c->op, *last = op->regions[0].last;
+    unsigned states = op->n_operands - 2;
+    int64_t scans = tw_op_int(op, "scans", 0);
+    if (scans < 0 || op->n_results != states + scans)
+        return tw_gv_error(c, "%u results for %u states and %lld stacks of rows", op->n_results,
+                           states, (long long)scans);
+    if (!check_single(c, "the number of trips", tw_gv_in(c, 0), TW_I64) ||
+        !check_single(c, "the condition", tw_gv_in(c, 1), TW_BOOL) ||
+        !check_loop_arguments(c, states))
+        return false;
+    if (!last || !tw_is_graph(last, TW_GRAPH_YIELD) || last->n_operands != 1 + op->n_results)
+        return tw_gv_error(c, "the body ends with a graph.yield of %u values", 1 + op->n_results);
+    return check_single(c, "the yielded condition", tw_operand(last, 0)->type, TW_BOOL) &&
+           check_yield_types(c, &op->regions[0], 1, states) &&
+           check_rows(c, states, (unsigned)scans);
 }
 
 /* ---- Element-wise ---- */
@@ -141,6 +227,8 @@ static tw_graph_rule find_rule(tw_graph_kind kind)
                          : kind == TW_GRAPH_GROUP  ? check_group
                          : kind == TW_GRAPH_YIELD  ? check_yield
                          : kind == TW_GRAPH_BIND   ? check_bind
+                         : kind == TW_GRAPH_IF     ? check_if
+                         : kind == TW_GRAPH_LOOP   ? check_loop
                                                    : elementwise_rule(kind);
     if (!rule)
         rule = tw_graph_movement_rule(kind);

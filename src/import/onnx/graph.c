@@ -8,6 +8,7 @@ enum { DEFAULT_MAX_NODES = 400000, MAX_GRAPH_DEPTH = 64 };
 tw_onnx_scope tw_onnx_scope_make(tw_onnx *im, tw_onnx_scope *parent, const tw_onnx_opsets *opsets)
 {
     return (tw_onnx_scope){.parent = parent,
+                           .region = im->g.b.region,
                            .values = tw_map_make(im->arena),
                            .declared = tw_map_make(im->arena),
                            .initializers = tw_map_make(im->arena),
@@ -30,12 +31,18 @@ const char *tw_onnx_node_text(tw_onnx *im, const Onnx__NodeProto *node)
 
 /* ---- Names ---- */
 
+/* In the scope's own region, where all that see the name see the value: before the operation whose
+ * inner graph is being imported, if there is one. */
 static tw_value *make_initializer(tw_onnx *im, tw_onnx_scope *scope, const Onnx__TensorProto *t)
 {
-    tw_loc loc = im->g.b.loc;
+    tw_builder here = im->g.b;
+    while (im->g.b.region != scope->region) {
+        im->g.b.before = im->g.b.region->parent;
+        im->g.b.region = im->g.b.before->region;
+    }
     im->g.b.loc = im->loc;
     tw_value *value = tw_onnx_tensor(im, t, tw_onnx_text(t->name));
-    im->g.b.loc = loc;
+    im->g.b = here;
     if (value) {
         tw_value_set_name(value, t->name);
         tw_map_put_str(&scope->values, t->name, value);
@@ -190,15 +197,17 @@ bool tw_onnx_nodes(tw_onnx *im, tw_onnx_scope *scope, Onnx__NodeProto *const *no
 
 /* ---- Subgraphs and functions ---- */
 
-bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_value **out)
+bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_value *const *in,
+                          size_t n_in, tw_value **out)
 {
     tw_onnx *im = n->im;
     tw_onnx_scope scope = tw_onnx_scope_make(im, n->scope, n->scope->opsets);
-    if (graph->n_input)
-        return tw_onnx_error(n, "a branch with inputs");
-    if (graph->n_output != n->n_out)
-        return tw_onnx_error(n, "a branch with %zu outputs; %u are needed", graph->n_output,
-                             n->n_out);
+    if (graph->n_input != n_in)
+        return tw_onnx_error(n, "an inner graph with %zu inputs; %zu are needed", graph->n_input,
+                             n_in);
+    for (size_t i = 0; i < n_in; i++)
+        if (tw_map_put_str(&scope.values, tw_onnx_text(graph->input[i]->name), in[i]))
+            return tw_onnx_error(n, "an inner graph with two inputs '%s'", graph->input[i]->name);
     tw_loc loc = im->g.b.loc;
     if (!tw_onnx_initializers(im, &scope, graph) ||
         !tw_onnx_nodes(im, &scope, graph->node, graph->n_node))
@@ -209,7 +218,8 @@ bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_val
         bool failed = false;
         out[i] = look_up(im, &scope, name, &failed);
         if (!out[i])
-            return !failed && tw_onnx_error(n, "the branch does not define its output '%s'", name);
+            return !failed &&
+                   tw_onnx_error(n, "the inner graph does not define its output '%s'", name);
     }
     return true;
 }

@@ -48,6 +48,7 @@ int64_t tw_onnx_opset(const tw_onnx_opsets *sets, const char *domain);
 /* Names that a graph's or function's nodes see. */
 typedef struct tw_onnx_scope {
     struct tw_onnx_scope *parent; /* of a subgraph: what surrounds it */
+    tw_region *region;            /* that the nodes' operations go to */
     tw_map values;                /* name -> tw_value */
     tw_map declared;              /* name -> ValueInfoProto */
     tw_map initializers;          /* name -> TensorProto, not yet made a constant */
@@ -98,8 +99,10 @@ struct tw_onnx_node {
 
 /* Imports the nodes of a graph into the scope. */
 bool tw_onnx_nodes(tw_onnx *im, tw_onnx_scope *scope, Onnx__NodeProto *const *nodes, size_t n);
-/* A subgraph without inputs, inlined here; sets `out` to its outputs, n of them. */
-bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_value **out);
+/* A subgraph on these inputs, its operations put where the builder stands; sets `out` to its
+ * outputs, graph->n_output of them. */
+bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_value *const *in,
+                          size_t n_in, tw_value **out);
 /* The value of that name, or NULL: not defined (so far). */
 tw_value *tw_onnx_lookup(tw_onnx *im, tw_onnx_scope *scope, const char *name);
 tw_onnx_scope tw_onnx_scope_make(tw_onnx *im, tw_onnx_scope *parent, const tw_onnx_opsets *opsets);
@@ -122,6 +125,18 @@ static inline const char *tw_onnx_text(const char *text)
 {
     return text ? text : "";
 }
+
+/* ---- Operations with inner graphs ---- */
+
+/* An attribute that is a graph; NULL with an error. */
+const Onnx__GraphProto *tw_onnx_graph(tw_onnx_node *n, const char *name);
+/* graph.if or graph.loop at the builder's place, so that inner graphs can be imported into its
+ * regions; its results have no types yet. */
+tw_op *tw_onnx_region_op(tw_onnx_node *n, tw_graph_kind kind, tw_value *const *operands,
+                         unsigned n_operands, unsigned n_results);
+/* x, which has one element of that type, as rank 0; NULL with an error. */
+tw_value *tw_onnx_single(tw_onnx_node *n, tw_value *x, tw_elem elem, const char *what);
+void tw_onnx_yield(tw_onnx_node *n, tw_value *const *values, unsigned count);
 
 /* ---- Types and tensors ---- */
 

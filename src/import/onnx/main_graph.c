@@ -77,12 +77,26 @@ static bool add_results(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProt
     return r->values.len > 0 || tw_error(im->ctx, im->loc, "the model has no outputs");
 }
 
-/* Operations that became superfluous: shape arithmetic, unused initializers. */
-static void drop_unused(tw_region *body)
+typedef struct op_list {
+    tw_arena *arena;
+    TW_VEC(tw_op *) ops;
+} op_list;
+
+static bool list_op(tw_op *op, void *data)
 {
-    for (tw_op *op = body->last, *prev; op; op = prev) {
+    op_list *list = data;
+    tw_vec_push(list->arena, &list->ops, op);
+    return true;
+}
+
+/* Operations that became superfluous: shape arithmetic, unused initializers. */
+static void drop_unused(tw_onnx *im, tw_op *func)
+{
+    op_list all = {.arena = im->arena};
+    tw_walk(func, list_op, &all);
+    for (size_t k = all.ops.len; k-- > 1;) {
+        tw_op *op = all.ops.data[k];
         bool used = !(op->def->traits & TW_TRAIT_PURE);
-        prev = op->prev;
         for (unsigned i = 0; i < op->n_results; i++)
             used |= op->results[i].uses != NULL;
         if (!used)
@@ -116,6 +130,6 @@ bool tw_onnx_main(tw_onnx *im, tw_op *func)
     tw_core_func_update_type(func);
     tw_op_set_attr(func, "input_names", argument_names(im, body));
     tw_op_set_attr(func, "output_names", tw_attr_array(im->ctx, r.names.data, r.names.len));
-    drop_unused(body);
+    drop_unused(im, func);
     return true;
 }

@@ -1,23 +1,163 @@
-/* op_control.c: control flow. A branch that is known to be taken is inlined. */
+/* op_control.c: If. A branch that is known to be taken is inlined; otherwise both become regions of
+ * a graph.if.
+ *
+ * Models guard against sizes that do not occur by branches that make no sense for the sizes that
+ * do: one that cannot be imported becomes graph.fail, with a warning. */
 #include "import/onnx/import.h"
 
-static const Onnx__GraphProto *branch(tw_onnx_node *n, const char *name)
+#include "ir/diag_mark.h"
+
+/* ---- Inner graphs ---- */
+
+const Onnx__GraphProto *tw_onnx_graph(tw_onnx_node *n, const char *name)
 {
     const Onnx__AttributeProto *a = tw_onnx_attr(n, name);
     return a && a->g ? a->g : tw_gb_error(n->g, "attribute '%s' must be a graph", name);
+}
+
+tw_op *tw_onnx_region_op(tw_onnx_node *n, tw_graph_kind kind, tw_value *const *operands,
+                         unsigned n_operands, unsigned n_results)
+{
+    const tw_type *unknown = TW_NEW_ARRAY(n->im->arena, tw_type, n_results);
+    tw_op *op = tw_op_create(n->ctx, &tw_graph_ops[kind], n->g->b.loc, operands, n_operands,
+                             unknown, n_results, NULL, 0, (unsigned)tw_graph_ops[kind].n_regions);
+    tw_op_insert(op, n->g->b.region, n->g->b.before);
+    return op;
+}
+
+tw_value *tw_onnx_single(tw_onnx_node *n, tw_value *x, tw_elem elem, const char *what)
+{
+    if (!x)
+        return NULL;
+    if (x->type->elem != elem)
+        return tw_gb_error(n->g, "%s is %s, not of %s", what, tw_gb_type_text(n->g, x->type),
+                           tw_elem_name(elem));
+    return x->type->rank ? tw_gb_reshape(n->g, x, 0, NULL) : x;
+}
+
+void tw_onnx_yield(tw_onnx_node *n, tw_value *const *values, unsigned count)
+{
+    tw_build(&n->g->b, &tw_graph_ops[TW_GRAPH_YIELD], values, count, NULL, 0, NULL);
+}
+
+/* ---- If ---- */
+
+typedef struct branch {
+    const Onnx__GraphProto *graph;
+    const char *name;
+    tw_region *region;
+    tw_value **out;             /* NULL: it cannot be imported */
+    const tw_diagnostic *fault; /* then: why */
+} branch;
+
+static bool open_branch(tw_onnx_node *n, branch *b, const char *attribute, const char *name)
+{
+    b->name = name;
+    b->graph = tw_onnx_graph(n, attribute);
+    if (!b->graph)
+        return false;
+    return b->graph->n_output == n->n_out ||
+           tw_onnx_error(n, "the %s branch has %zu outputs; %u are needed", name,
+                         b->graph->n_output, n->n_out);
+}
+
+static void erase_all(tw_region *region)
+{
+    while (region->last)
+        tw_op_erase(region->last);
+}
+
+/* Imports the branch into its region, or notes what is wrong with it. */
+static void import_branch(tw_onnx_node *n, branch *b)
+{
+    tw_diag_mark mark = tw_diag_mark_here(n->ctx);
+    tw_builder here = n->g->b;
+    tw_value **out = TW_NEW_ARRAY(n->im->arena, tw_value *, n->n_out + 1);
+    n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
+    if (tw_onnx_inline_graph(n, b->graph, NULL, 0, out)) {
+        b->out = out;
+    } else {
+        b->fault = tw_diag_since(n->ctx, mark);
+        tw_diag_rewind(n->ctx, mark);
+        erase_all(b->region);
+    }
+    n->g->b = here;
+}
+
+/* The region of a branch that cannot be imported. */
+static bool fill_in(tw_onnx_node *n, branch *b, const branch *other)
+{
+    tw_builder here = n->g->b;
+    tw_value **zeros = TW_NEW_ARRAY(n->im->arena, tw_value *, n->n_out + 1);
+    const char *message =
+        tw_arena_printf(n->im->arena, "the %s branch of %s cannot be computed: %s", b->name,
+                        here.loc->node, b->fault ? b->fault->message : "it has too many mistakes");
+    tw_warning(n->ctx, here.loc, "a run ends with an error when it takes this way: %s", message);
+    n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
+    tw_build(&n->g->b, &tw_graph_ops[TW_GRAPH_FAIL], NULL, 0, NULL, 0, "message",
+             tw_attr_string(n->ctx, message), NULL);
+    bool good = true;
+    for (unsigned i = 0; i < n->n_out && good; i++) {
+        tw_type type = other->out[i]->type;
+        zeros[i] = tw_gb_splat(n->g, type->elem, 0, type->rank, type->dims);
+        good = zeros[i] != NULL;
+    }
+    b->out = zeros;
+    n->g->b = here;
+    return good;
+}
+
+/* The type of result i, which both branches must agree on. */
+static bool unify(tw_onnx_node *n, tw_op *op, unsigned i, const branch *yes, const branch *no)
+{
+    tw_type a = yes->out[i]->type, b = no->out[i]->type;
+    op->results[i].type = a;
+    return a == b || tw_onnx_error(n,
+                                   "output %u is %s in one branch and %s in the other; only equal "
+                                   "types are supported",
+                                   i, tw_gb_type_text(n->g, a), tw_gb_type_text(n->g, b));
+}
+
+static void close_branch(tw_onnx_node *n, const branch *b)
+{
+    tw_builder here = n->g->b;
+    n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
+    tw_onnx_yield(n, b->out, n->n_out);
+    n->g->b = here;
+}
+
+static bool import_if(tw_onnx_node *n, tw_value *condition, branch *yes, branch *no)
+{
+    tw_op *op = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, n->n_out);
+    yes->region = &op->regions[0];
+    no->region = &op->regions[1];
+    import_branch(n, yes);
+    import_branch(n, no);
+    if (!yes->out && !no->out)
+        return yes->fault && no->fault &&
+               tw_onnx_error(n, "neither branch can be imported: then: %s; else: %s",
+                             yes->fault->message, no->fault->message);
+    if ((!yes->out && !fill_in(n, yes, no)) || (!no->out && !fill_in(n, no, yes)))
+        return false;
+    for (unsigned i = 0; i < n->n_out; i++) {
+        if (!unify(n, op, i, yes, no))
+            return false;
+        tw_onnx_set(n, i, tw_result(op, i));
+    }
+    close_branch(n, yes);
+    close_branch(n, no);
+    return tw_gb_verify(n->g, op);
 }
 
 bool tw_onnx_op_if(tw_onnx_node *n)
 {
     tw_expr condition;
     int64_t taken;
-    const Onnx__GraphProto *yes = branch(n, "then_branch"), *no = branch(n, "else_branch");
-    if (!yes || !no)
+    branch yes = {0}, no = {0};
+    if (!open_branch(n, &yes, "then_branch", "then") || !open_branch(n, &no, "else_branch", "else"))
         return false;
-    if (!tw_known_expr(n->g, n->in[0], &condition) || !tw_expr_as_const(condition, &taken))
-        return tw_onnx_error(n,
-                             "the condition '%s' depends on the model's data; only conditions "
-                             "that are known when the model is compiled are supported",
-                             n->proto->input[0]);
-    return tw_onnx_inline_graph(n, taken ? yes : no, n->out);
+    if (tw_known_expr(n->g, n->in[0], &condition) && tw_expr_as_const(condition, &taken))
+        return tw_onnx_inline_graph(n, taken ? yes.graph : no.graph, NULL, 0, n->out);
+    tw_value *single = tw_onnx_single(n, n->in[0], TW_BOOL, "the condition");
+    return single && import_if(n, single, &yes, &no);
 }
