@@ -45,6 +45,10 @@ void tw_context_destroy(tw_context *ctx);
 
 /* Where exhaustion of memory jumps to (value 1); returns the earlier handler. */
 jmp_buf *tw_context_guard(tw_context *ctx, jmp_buf *handler);
+/* Calls work(data), then always(data), even when memory runs out in the work; exhaustion then goes
+ * on to the handler outside. For what has to be closed or given back. Returns work's result. */
+bool tw_context_finally(tw_context *ctx, bool (*work)(void *data), void (*always)(void *data),
+                        void *data);
 
 tw_arena *tw_context_arena(tw_context *ctx);
 /* Zeroed bytes that live as long as the context. */

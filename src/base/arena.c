@@ -50,7 +50,7 @@ jmp_buf *tw_arena_on_exhausted(tw_arena *arena, jmp_buf *handler)
     return earlier;
 }
 
-_Noreturn static void exhausted(tw_arena *arena)
+void tw_arena_exhausted(tw_arena *arena)
 {
     if (arena->exhausted)
         longjmp(*arena->exhausted, 1);
@@ -60,12 +60,12 @@ _Noreturn static void exhausted(tw_arena *arena)
 static block *add_block(tw_arena *arena, size_t payload)
 {
     if (payload > arena->limit || arena->total > arena->limit - payload)
-        exhausted(arena);
+        tw_arena_exhausted(arena);
     if (payload > SIZE_MAX - sizeof(block))
-        exhausted(arena);
+        tw_arena_exhausted(arena);
     block *b = calloc(1, sizeof(block) + payload);
     if (!b)
-        exhausted(arena);
+        tw_arena_exhausted(arena);
     b->size = payload;
     b->next = arena->blocks;
     arena->blocks = b;
@@ -76,7 +76,7 @@ static block *add_block(tw_arena *arena, size_t payload)
 void *tw_arena_alloc(tw_arena *arena, size_t size)
 {
     if (size > SIZE_MAX - ALIGNMENT)
-        exhausted(arena);
+        tw_arena_exhausted(arena);
     size = (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     if (size > (size_t)(arena->end - arena->cursor)) {
         /* A large object gets a block of its own and leaves the current one in use. */
@@ -97,7 +97,7 @@ void *tw_arena_calloc(tw_arena *arena, size_t count, size_t size)
 {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes))
-        exhausted(arena);
+        tw_arena_exhausted(arena);
     return tw_arena_alloc(arena, bytes);
 }
 

@@ -20,6 +20,9 @@ void tw_arena_destroy(tw_arena *arena);
  * An arena without a handler aborts on exhaustion: only tests work without one. */
 jmp_buf *tw_arena_on_exhausted(tw_arena *arena, jmp_buf *handler);
 
+/* Goes to the handler, as a failed allocation does. */
+_Noreturn void tw_arena_exhausted(tw_arena *arena);
+
 /* `size` zeroed bytes, aligned to 16. Never NULL: on exhaustion control goes to the handler. */
 void *tw_arena_alloc(tw_arena *arena, size_t size);
 

@@ -15,6 +15,7 @@
 #include "import/onnx/onnx.h"
 #include "link/link_impl.h"
 #include "schedule/rules/rules.h"
+#include "tilewright/runtime.h"
 
 #include <errno.h>
 #include <string.h>
@@ -165,12 +166,13 @@ static bool compile_loops(tw_compilation *c)
 
 static bool make_code(tw_compilation *c, tw_code_form form)
 {
+    unsigned threads = c->options->threads ? c->options->threads : tw_default_threads();
     for (size_t i = 0; i < c->n_variants; i++) {
         tw_variant *v = &c->variants[i];
         tw_codegen_options options = {.target = &v->target,
                                       .form = form,
                                       .opt_level = (unsigned)c->options->opt_level,
-                                      .threads = c->options->threads,
+                                      .threads = threads,
                                       .precise = c->options->precise,
                                       .suffix = v->suffix};
         if (!tw_codegen_module(c->ctx, v->module, &options, &v->code))
@@ -254,16 +256,35 @@ static bool link_object(tw_compilation *c, const char *path)
             tw_artifact_write_header(c->ctx, &artifact, prefix, c->options->header));
 }
 
+/* A nameless file that is written, and closed unless all is well. */
+typedef struct temporary {
+    tw_compilation *c;
+    tw_artifact artifact;
+    int fd;
+    bool done;
+} temporary;
+
+static bool write_temporary(void *data)
+{
+    temporary *t = data;
+    return t->done = tw_artifact_write_fd(t->c->ctx, &t->artifact, t->fd);
+}
+
+static void end_temporary(void *data)
+{
+    temporary *t = data;
+    if (!t->done)
+        close(t->fd);
+}
+
 int tw_link_temporary(tw_compilation *c)
 {
-    tw_artifact artifact;
-    if (!tw_describe_artifact(c, &artifact))
+    temporary t = {.c = c};
+    if (!tw_describe_artifact(c, &t.artifact))
         return -1;
-    int fd = tw_artifact_temporary(c->ctx, artifact.model.constants_size);
-    if (fd < 0 || tw_artifact_write_fd(c->ctx, &artifact, fd))
-        return fd;
-    close(fd);
-    return -1;
+    t.fd = tw_artifact_temporary(c->ctx, t.artifact.model.constants_size);
+    bool fine = t.fd >= 0 && tw_context_finally(c->ctx, write_temporary, end_temporary, &t);
+    return fine ? t.fd : -1;
 }
 
 static bool link_files(tw_compilation *c, const char *path)

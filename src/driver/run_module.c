@@ -35,22 +35,45 @@ static int64_t work_of(tw_context *ctx, tw_op *module)
     return work;
 }
 
-static bool run_session(tw_context *ctx, tw_model *model, const tw_interp_buffer *buffers)
+/* A compiled module on its way to results. */
+typedef struct execution {
+    tw_context *ctx;
+    int fd;
+    tw_model *model;
+    tw_session *session;
+    const tw_interp_buffer *buffers; /* inputs, then results */
+} execution;
+
+static bool execute(const tw_interp_buffer *buffers, tw_model *model, tw_session *session)
 {
     const tw_model_info *info = tw_model_get_info(model);
-    tw_session *session;
+    for (size_t i = 0; i < info->inputs; i++)
+        if (tw_session_set_input(session, i, buffers[i].data, buffers[i].size) != TW_STATUS_OK)
+            return false;
+    for (size_t i = 0; i < info->outputs; i++) {
+        const tw_interp_buffer *result = &buffers[info->inputs + i];
+        if (tw_session_set_output(session, i, result->data, result->size) != TW_STATUS_OK)
+            return false;
+    }
+    return tw_session_run(session) == TW_STATUS_OK;
+}
+
+static bool load_and_run(void *data)
+{
+    execution *e = data;
     static const tw_session_options options = {.unaligned = true}; /* constants of mapped files */
-    bool fine = tw_session_create(model, &options, &session) == TW_STATUS_OK;
-    for (size_t i = 0; fine && i < info->inputs; i++)
-        fine = tw_session_set_input(session, i, buffers[i].data, buffers[i].size) == TW_STATUS_OK;
-    for (size_t i = 0; fine && i < info->outputs; i++)
-        fine = tw_session_set_output(session, i, buffers[info->inputs + i].data,
-                                     buffers[info->inputs + i].size) == TW_STATUS_OK;
-    fine = fine && tw_session_run(session) == TW_STATUS_OK;
-    if (!fine)
-        tw_error(ctx, NULL, "constants cannot be computed: %s", tw_last_error());
-    tw_session_destroy(session);
-    return fine;
+    return (tw_model_load_fd(e->fd, "constants", NULL, &e->model) == TW_STATUS_OK &&
+            tw_session_create(e->model, &options, &e->session) == TW_STATUS_OK &&
+            execute(e->buffers, e->model, e->session)) ||
+           tw_error(e->ctx, NULL, "constants cannot be computed: %s", tw_last_error());
+}
+
+static void end_execution(void *data)
+{
+    execution *e = data;
+    tw_session_destroy(e->session);
+    tw_model_free(e->model);
+    close(e->fd);
 }
 
 static bool run_compiled(tw_context *ctx, tw_op *module, const tw_compile_options *options,
@@ -62,17 +85,9 @@ static bool run_compiled(tw_context *ctx, tw_op *module, const tw_compile_option
                               .threads = options->threads,
                               .pipeline = "fuse-ops"};
     tw_compilation c = {.ctx = ctx, .options = &own, .name = "constants", .graph = module};
-    int fd = tw_compile_module(&c) ? tw_link_temporary(&c) : -1;
-    if (fd < 0)
-        return false;
-    tw_model *model = NULL;
-    bool fine = true;
-    if (tw_model_load_fd(fd, "constants", NULL, &model) != TW_STATUS_OK)
-        fine = tw_error(ctx, NULL, "constants cannot be computed: %s", tw_last_error());
-    fine = fine && run_session(ctx, model, buffers);
-    tw_model_free(model);
-    close(fd);
-    return fine;
+    execution e = {.ctx = ctx, .buffers = buffers};
+    e.fd = tw_compile_module(&c) ? tw_link_temporary(&c) : -1;
+    return e.fd >= 0 && tw_context_finally(ctx, load_and_run, end_execution, &e);
 }
 
 bool tw_run_module(tw_context *ctx, tw_op *module, const tw_compile_options *options,

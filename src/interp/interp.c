@@ -3,6 +3,7 @@
 
 #include "interp/machine.h"
 #include "ir/elem_data.h"
+#include "ir/scratch.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -73,25 +74,37 @@ static void run(tw_machine *m, const tw_op *op, const tw_interp_buffer *buffers,
         check_outputs(m, program);
 }
 
+/* One run: what it needs, and whether it went well. */
+typedef struct interpretation {
+    tw_machine machine;
+    tw_op *op;
+    const tw_interp_buffer *buffers;
+    unsigned n;
+    const tw_interp_options *options;
+    bool fine;
+} interpretation;
+
+static void interpret(tw_arena *scratch, void *data)
+{
+    interpretation *i = data;
+    i->machine.arena = scratch;
+    if (setjmp(i->machine.failed))
+        return;
+    run(&i->machine, i->op, i->buffers, i->n, i->options);
+    i->fine = true;
+}
+
 bool tw_interp_run(tw_context *ctx, tw_op *op, const tw_interp_buffer *buffers, unsigned n,
                    const tw_interp_options *options)
 {
-    tw_machine m = {.ctx = ctx, .kernel = op, .parallel_base = UINT32_MAX};
-    m.stamp = m.last_stamp = 1;
-    m.max_steps = options ? options->max_steps : 0;
-    m.reverse_parallel = options && options->reverse_parallel;
-    m.arena = tw_arena_create(0);
-    if (!m.arena)
-        return tw_error(ctx, op->loc, "no memory for the interpreter");
-    jmp_buf exhausted;
-    tw_arena_on_exhausted(m.arena, &exhausted);
-    volatile bool fine = false;
-    if (setjmp(exhausted)) {
-        tw_error(ctx, op->loc, "no memory for the interpreter");
-    } else if (!setjmp(m.failed)) {
-        run(&m, op, buffers, n, options);
-        fine = true;
-    }
-    tw_arena_destroy(m.arena);
-    return fine;
+    interpretation i = {.machine = {.ctx = ctx, .kernel = op, .parallel_base = UINT32_MAX},
+                        .op = op,
+                        .buffers = buffers,
+                        .n = n,
+                        .options = options};
+    i.machine.stamp = i.machine.last_stamp = 1;
+    i.machine.max_steps = options ? options->max_steps : 0;
+    i.machine.reverse_parallel = options && options->reverse_parallel;
+    tw_with_scratch(ctx, interpret, &i);
+    return i.fine;
 }

@@ -40,6 +40,23 @@ jmp_buf *tw_context_guard(tw_context *ctx, jmp_buf *handler)
     return tw_arena_on_exhausted(ctx->arena, handler);
 }
 
+bool tw_context_finally(tw_context *ctx, bool (*work)(void *data), void (*always)(void *data),
+                        void *data)
+{
+    jmp_buf handler;
+    jmp_buf *volatile outer = tw_context_guard(ctx, &handler);
+    volatile bool fine = false, full = true;
+    if (setjmp(handler) == 0) {
+        fine = work(data);
+        full = false;
+    }
+    tw_context_guard(ctx, outer);
+    always(data);
+    if (full)
+        tw_arena_exhausted(ctx->arena);
+    return fine;
+}
+
 tw_arena *tw_context_arena(tw_context *ctx)
 {
     return ctx->arena;

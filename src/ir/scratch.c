@@ -2,7 +2,6 @@
 #include "ir/scratch.h"
 
 #include <setjmp.h>
-#include <stdint.h>
 
 void tw_with_scratch(tw_context *ctx, void (*body)(tw_arena *scratch, void *data), void *data)
 {
@@ -18,5 +17,5 @@ void tw_with_scratch(tw_context *ctx, void (*body)(tw_arena *scratch, void *data
     tw_context_guard(ctx, outer);
     tw_arena_destroy(scratch);
     if (!done)
-        tw_context_alloc(ctx, SIZE_MAX); /* goes to the context's handler */
+        tw_arena_exhausted(tw_context_arena(ctx));
 }

@@ -75,15 +75,30 @@ static bool read_file(tw_context *ctx, int fd, tw_bytes *out)
     return true;
 }
 
+/* A file of linked code that is read and closed. */
+typedef struct linked_file {
+    tw_context *ctx;
+    tw_bytes *bytes;
+    int fd;
+} linked_file;
+
+static bool read_linked(void *data)
+{
+    linked_file *file = data;
+    return read_file(file->ctx, file->fd, file->bytes);
+}
+
+static void close_linked(void *data)
+{
+    close(((linked_file *)data)->fd);
+}
+
 static bool linked_bytes(tw_context *ctx, const tw_artifact *a, tw_descriptor_spec *spec,
                          tw_bytes *code)
 {
-    int fd;
-    if (!link_code(ctx, a, spec, &fd))
-        return false;
-    bool ok = read_file(ctx, fd, code);
-    close(fd);
-    return ok;
+    linked_file file = {.ctx = ctx, .bytes = code};
+    return link_code(ctx, a, spec, &file.fd) &&
+           tw_context_finally(ctx, read_linked, close_linked, &file);
 }
 
 bool tw_artifact_link_object(tw_context *ctx, const tw_artifact *a, const char *prefix,
@@ -150,6 +165,38 @@ bool tw_artifact_write_fd(tw_context *ctx, const tw_artifact *a, int fd)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
+/* A file being written, under another name when it is to be replaced. */
+typedef struct replacement {
+    tw_context *ctx;
+    const char *path, *temporary;
+    bool replace, done;
+    int fd;
+    bool (*write)(tw_context *ctx, void *data, int fd);
+    void *data;
+} replacement;
+
+static bool write_replacement(void *data)
+{
+    replacement *r = data;
+    if (!r->write(r->ctx, r->data, r->fd))
+        return false;
+    int fd = r->fd;
+    r->fd = -1;
+    if (close(fd))
+        return tw_error(r->ctx, NULL, "writing '%s': %s", r->path, strerror(errno));
+    r->done = !r->replace || !rename(r->temporary, r->path);
+    return r->done || tw_error(r->ctx, NULL, "cannot create '%s': %s", r->path, strerror(errno));
+}
+
+static void end_replacement(void *data)
+{
+    replacement *r = data;
+    if (r->fd >= 0)
+        close(r->fd);
+    if (r->replace && !r->done)
+        unlink(r->temporary);
+}
+
 bool tw_artifact_replace_file(tw_context *ctx, const char *path, mode_t mode,
                               bool (*write)(tw_context *ctx, void *data, int fd), void *data)
 {
@@ -162,20 +209,14 @@ bool tw_artifact_replace_file(tw_context *ctx, const char *path, mode_t mode,
     bool replace = !device && (stat(path, &st) || S_ISREG(st.st_mode));
     if (replace && realpath(path, real))
         path = real;
-    char *temporary =
+    replacement r = {.ctx = ctx, .path = path, .replace = replace, .write = write, .data = data};
+    r.temporary =
         tw_arena_printf(tw_context_arena(ctx), "%s.tmp%ld-%u", path, (long)getpid(), serial++);
-    int fd = replace ? open(temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode)
-                     : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-    if (fd < 0)
+    r.fd = replace ? open(r.temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode)
+                   : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (r.fd < 0)
         return tw_error(ctx, NULL, "cannot create '%s': %s", path, strerror(errno));
-    bool ok = write(ctx, data, fd);
-    if (close(fd) && ok)
-        ok = tw_error(ctx, NULL, "writing '%s': %s", path, strerror(errno));
-    if (replace && ok && rename(temporary, path))
-        ok = tw_error(ctx, NULL, "cannot create '%s': %s", path, strerror(errno));
-    if (replace && !ok)
-        unlink(temporary);
-    return ok;
+    return tw_context_finally(ctx, write_replacement, end_replacement, &r);
 }
 
 static bool write_model(tw_context *ctx, void *data, int fd)

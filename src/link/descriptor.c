@@ -18,8 +18,13 @@
 
 typedef struct emitter {
     tw_context *ctx;
+    const tw_descriptor_spec *spec;
+    tw_bytes *object;
     LLVMContextRef llvm;
     LLVMModuleRef module;
+    LLVMBuilderRef b;
+    LLVMMemoryBufferRef buffer; /* what was emitted */
+    char *message;              /* of LLVM, about a failure */
     LLVMTypeRef i32, i64, ptr;
     LLVMValueRef null;
     tw_map strings; /* text -> global */
@@ -247,7 +252,7 @@ static LLVMValueRef imports(emitter *e, const tw_descriptor_spec *spec)
     LLVMValueRef slots = LLVMAddGlobal(e->module, type, "import_slots");
     LLVMSetInitializer(slots, LLVMConstNull(type));
     LLVMSetLinkage(slots, LLVMInternalLinkage);
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(e->llvm);
+    LLVMBuilderRef b = e->b;
     LLVMValueRef *rows = new_rows(e, spec->n_imports);
     size_t known = 0;
     for (size_t i = 0; i < spec->n_imports; i++) {
@@ -258,7 +263,6 @@ static LLVMValueRef imports(emitter *e, const tw_descriptor_spec *spec)
         import_jump(e, spec->imports[i], known_imports[known].signature, slot, b);
         rows[i] = row(e, "sp", spec->imports[i], slot);
     }
-    LLVMDisposeBuilder(b);
     return table(e, rows, spec->n_imports, "imports");
 }
 
@@ -326,7 +330,7 @@ static void run_functions(emitter *e, const tw_descriptor_spec *spec, LLVMValueR
 {
     const tw_artifact_code *code = &spec->artifact->code[0];
     bool symbols = spec->artifact->model.n_symbols > 0;
-    LLVMBuilderRef b = LLVMCreateBuilderInContext(e->llvm);
+    LLVMBuilderRef b = e->b;
     LLVMTypeRef p = e->ptr, types[] = {p, p, p, p, p};
     LLVMValueRef host = plain_host(e, b);
     LLVMValueRef offset = LLVMConstInt(e->i64, offsetof(tw_abi_model, constants), false);
@@ -351,7 +355,6 @@ static void run_functions(emitter *e, const tw_descriptor_spec *spec, LLVMValueR
         LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
         LLVMBuildRet(b, LLVMBuildCall2(b, type, external(e, code->plan), args, 2, ""));
     }
-    LLVMDisposeBuilder(b);
 }
 
 /* ---- The descriptor -------------------------------------------------------------------------- */
@@ -413,29 +416,40 @@ static bool emit(emitter *e, const char *triple, tw_bytes *object)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, initialize_targets);
     LLVMTargetRef target;
-    char *message = NULL;
-    if (LLVMGetTargetFromTriple(triple, &target, &message)) {
-        tw_error(e->ctx, NULL, "target '%s': %s", triple, message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
+    if (LLVMGetTargetFromTriple(triple, &target, &e->message))
+        return tw_error(e->ctx, NULL, "target '%s': %s", triple, e->message);
     LLVMTargetMachineRef machine = LLVMCreateTargetMachine(
         target, triple, "", "", LLVMCodeGenLevelLess, LLVMRelocPIC, LLVMCodeModelDefault);
     LLVMSetTarget(e->module, triple);
-    LLVMMemoryBufferRef buffer;
-    bool failed =
-        LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, LLVMObjectFile, &message, &buffer);
+    bool failed = LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, LLVMObjectFile,
+                                                      &e->message, &e->buffer);
     LLVMDisposeTargetMachine(machine);
-    if (failed) {
-        tw_error(e->ctx, NULL, "emitting the model's descriptor failed: %s", message);
-        LLVMDisposeMessage(message);
-        return false;
-    }
-    object->size = LLVMGetBufferSize(buffer);
+    if (failed)
+        return tw_error(e->ctx, NULL, "emitting the model's descriptor failed: %s", e->message);
+    object->size = LLVMGetBufferSize(e->buffer);
     object->data =
-        tw_arena_memdup(tw_context_arena(e->ctx), LLVMGetBufferStart(buffer), object->size);
-    LLVMDisposeMemoryBuffer(buffer);
+        tw_arena_memdup(tw_context_arena(e->ctx), LLVMGetBufferStart(e->buffer), object->size);
     return true;
+}
+
+static bool build_and_emit(void *data)
+{
+    emitter *e = data;
+    e->strings = tw_map_make(tw_context_arena(e->ctx));
+    build(e, e->spec);
+    return emit(e, e->spec->artifact->model.target, e->object);
+}
+
+static void dispose(void *data)
+{
+    emitter *e = data;
+    if (e->buffer)
+        LLVMDisposeMemoryBuffer(e->buffer);
+    if (e->message)
+        LLVMDisposeMessage(e->message);
+    LLVMDisposeBuilder(e->b);
+    LLVMDisposeModule(e->module);
+    LLVMContextDispose(e->llvm);
 }
 
 bool tw_descriptor_emit(tw_context *ctx, const tw_descriptor_spec *spec, tw_bytes *object)
@@ -443,17 +457,15 @@ bool tw_descriptor_emit(tw_context *ctx, const tw_descriptor_spec *spec, tw_byte
     LLVMContextRef llvm = LLVMContextCreate();
     emitter e = {
         .ctx = ctx,
+        .spec = spec,
+        .object = object,
         .llvm = llvm,
         .module = LLVMModuleCreateWithNameInContext("descriptor", llvm),
+        .b = LLVMCreateBuilderInContext(llvm),
         .i32 = LLVMInt32TypeInContext(llvm),
         .i64 = LLVMInt64TypeInContext(llvm),
         .ptr = LLVMPointerTypeInContext(llvm, 0),
-        .strings = tw_map_make(tw_context_arena(ctx)),
     };
     e.null = LLVMConstNull(e.ptr);
-    build(&e, spec);
-    bool ok = emit(&e, spec->artifact->model.target, object);
-    LLVMDisposeModule(e.module);
-    LLVMContextDispose(llvm);
-    return ok;
+    return tw_context_finally(ctx, build_and_emit, dispose, &e);
 }

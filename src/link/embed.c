@@ -192,6 +192,26 @@ static bool write_text(tw_context *ctx, void *data, int fd)
     return tw_sink_write(&sink, text->data, text->size);
 }
 
+/* The header as text, of the C library's memory. */
+typedef struct header {
+    tw_context *ctx;
+    const char *path;
+    char *text;
+    size_t size;
+} header;
+
+static bool write_header(void *data)
+{
+    header *h = data;
+    tw_bytes bytes = {h->text, h->size};
+    return tw_artifact_replace_file(h->ctx, h->path, 0666, write_text, &bytes);
+}
+
+static void free_header(void *data)
+{
+    free(((header *)data)->text);
+}
+
 bool tw_artifact_write_header(tw_context *ctx, const tw_artifact *a, const char *prefix,
                               const char *path)
 {
@@ -200,16 +220,13 @@ bool tw_artifact_write_header(tw_context *ctx, const tw_artifact *a, const char 
     char *upper = tw_arena_strdup(tw_context_arena(ctx), prefix);
     for (char *p = upper; *p; p++)
         *p = (char)toupper((unsigned char)*p);
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out = open_memstream(&text, &size);
+    header h = {.ctx = ctx, .path = path};
+    FILE *out = open_memstream(&h.text, &h.size);
     if (!out)
         return tw_error(ctx, NULL, "out of memory");
     print_header(out, &a->model, prefix, upper);
-    bool ok = fclose(out) == 0;
-    tw_bytes bytes = {text, size};
-    ok = ok ? tw_artifact_replace_file(ctx, path, 0666, write_text, &bytes)
-            : tw_error(ctx, NULL, "out of memory");
-    free(text);
-    return ok;
+    if (!fclose(out))
+        return tw_context_finally(ctx, write_header, free_header, &h);
+    free(h.text);
+    return tw_error(ctx, NULL, "out of memory");
 }

@@ -63,21 +63,20 @@ static bool run_lld(tw_context *ctx, const char *const *args, size_t n_args)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static bool unusable;
-    static char message[4096];
+    char message[4096] = "";
+    bool was_unusable;
+    tw_lld_result result = TW_LLD_UNUSABLE;
     pthread_mutex_lock(&lock);
-    bool ok = false;
-    if (unusable) {
-        tw_error(ctx, NULL, "the linker failed earlier and cannot run again in this process");
-    } else {
-        tw_lld_result result = tw_lld_main(args, n_args, message, sizeof message);
-        unusable = result == TW_LLD_UNUSABLE;
-        ok = result == TW_LLD_OK;
-        message[strcspn(message, "\n")] = ok ? '\0' : ' ';
-        if (!ok)
-            tw_error(ctx, NULL, "linking failed: %s", message);
-    }
+    was_unusable = unusable;
+    if (!unusable)
+        result = tw_lld_main(args, n_args, message, sizeof message);
+    unusable = result == TW_LLD_UNUSABLE;
     pthread_mutex_unlock(&lock);
-    return ok;
+    if (was_unusable)
+        return tw_error(ctx, NULL,
+                        "the linker failed earlier and cannot run again in this process");
+    message[strcspn(message, "\n")] = ' ';
+    return result == TW_LLD_OK || tw_error(ctx, NULL, "linking failed: %s", message);
 }
 
 static bool link_files(tw_context *ctx, tw_link_form form, int archive, int script, const char *out)
@@ -119,29 +118,63 @@ static int memory_file(tw_context *ctx, const char *name)
     return fd;
 }
 
+/* ---- All of it ---- */
+
+typedef struct linking {
+    tw_context *ctx;
+    tw_link_form form;
+    const tw_bytes *objects;
+    size_t n;
+    char dir[512], out[520];
+    int archive, script;
+    int fd; /* of the result */
+} linking;
+
+static bool link_all(void *data)
+{
+    linking *l = data;
+    l->archive = memory_file(l->ctx, "objects.a");
+    l->script = memory_file(l->ctx, "exports");
+    if (l->archive < 0 || l->script < 0)
+        return false;
+    if (!write_archive(l->archive, l->objects, l->n) ||
+        !tw_write_all(l->script, export_script, sizeof export_script - 1))
+        return tw_error(l->ctx, NULL, "cannot write to a memory file: %s", strerror(errno));
+    if (!link_files(l->ctx, l->form, l->archive, l->script, l->out))
+        return false;
+    l->fd = open(l->out, O_RDONLY | O_CLOEXEC);
+    return l->fd >= 0 ||
+           tw_error(l->ctx, NULL, "cannot open the linker's output: %s", strerror(errno));
+}
+
+static void clear_away(void *data)
+{
+    linking *l = data;
+    unlink(l->out);
+    rmdir(l->dir);
+    if (l->archive >= 0)
+        close(l->archive);
+    if (l->script >= 0)
+        close(l->script);
+}
+
 bool tw_link(tw_context *ctx, tw_link_form form, const tw_bytes *objects, size_t n, int *fd)
 {
+    linking l = {.ctx = ctx,
+                 .form = form,
+                 .objects = objects,
+                 .n = n,
+                 .archive = -1,
+                 .script = -1,
+                 .fd = -1};
     *fd = -1;
-    char dir[512], out[sizeof dir + 8];
-    if (!make_directory(dir, sizeof dir))
+    if (!make_directory(l.dir, sizeof l.dir))
         return tw_error(ctx, NULL,
                         "cannot create a directory for temporary files in TMPDIR or "
                         "/tmp: %s",
                         strerror(errno));
-    snprintf(out, sizeof out, "%s/out", dir);
-    int archive = memory_file(ctx, "objects.a"), script = memory_file(ctx, "exports");
-    bool ok = archive >= 0 && script >= 0;
-    if (ok && !(write_archive(archive, objects, n) &&
-                tw_write_all(script, export_script, sizeof export_script - 1)))
-        ok = tw_error(ctx, NULL, "cannot write to a memory file: %s", strerror(errno));
-    ok = ok && link_files(ctx, form, archive, script, out);
-    if (ok && (*fd = open(out, O_RDONLY | O_CLOEXEC)) < 0)
-        ok = tw_error(ctx, NULL, "cannot open the linker's output: %s", strerror(errno));
-    unlink(out);
-    rmdir(dir);
-    if (archive >= 0)
-        close(archive);
-    if (script >= 0)
-        close(script);
-    return ok;
+    snprintf(l.out, sizeof l.out, "%s/out", l.dir);
+    bool fine = tw_context_finally(ctx, link_all, clear_away, &l);
+    *fd = l.fd;
+    return fine;
 }

@@ -3,8 +3,8 @@
 
     run_check.py --tilewright COMMAND [--work DIR] [MODEL ...]
 
-Per model: `check` at the default level and at -O 0; a compiled file of -O 3 against -O 0; the same
-bytes when compiled twice.
+Per model: `check` at each level; compiled files of -O 1, 2 and 3 against -O 0; the same bytes from
+every compilation, whatever its number of threads; the same outputs with every number of threads.
 """
 import argparse
 import sys
@@ -17,7 +17,8 @@ from common import Report, Tilewright, compare, load
 import fetch_models
 
 DATA = Path(__file__).resolve().parent / "data"
-LIMIT = 1e-3  # -O 0 and -O 3 may sum in different orders
+LEVELS = (3, 2, 1, 0)
+LIMIT = 1e-3  # levels may sum in different orders
 
 
 def check_model(tw, report, model, data, work):
@@ -25,30 +26,41 @@ def check_model(tw, report, model, data, work):
     inputs = work / "inputs.npz"
     np.savez(inputs, **{k[3:]: v for k, v in load(data).items() if k.startswith("in/")})
 
-    for level in (3, 0):
+    for level in LEVELS:
         report.case(f"{name} check -O {level}", lambda level=level: last_line(
             tw("check", model, "--data", data, "--rtol", "1e-3", "--atol", "1e-4", "-O", level)))
 
     # A compiled file is for given shapes.
     shapes = [arg for k, v in load(inputs).items()
               for arg in ("--shape", f"{k}={'x'.join(map(str, v.shape))}")]
-    compiled = [work / "o0.tw", work / "o3.tw", work / "o3again.tw"]
 
-    def levels():
-        outputs = []
-        for level, path in zip((0, 3), compiled):
-            tw("compile", model, "-o", path, "-O", level, *shapes)
-            tw("run", path, "--inputs", inputs, "--outputs", work / "out.npz")
-            outputs.append(load(work / "out.npz"))
-        return compare(outputs[1], outputs[0], LIMIT)
+    def compiled(level, *more):
+        path = work / "-".join(["model", str(level), *map(str, more)])
+        if not path.exists():
+            tw("compile", model, "-o", path, "-O", level, *shapes, *more)
+        return path
+
+    def outputs(level, *more):
+        tw("run", compiled(level), "--inputs", inputs, "--outputs", work / "out.npz", *more)
+        return load(work / "out.npz")
 
     def same_bytes():
-        tw("compile", model, "-o", compiled[2], "-O", 3, *shapes)
-        if compiled[1].read_bytes() != compiled[2].read_bytes():
-            raise AssertionError("two compilations differ")
+        for jobs in (1, 3):
+            if compiled(3).read_bytes() != compiled(3, "--jobs", jobs).read_bytes():
+                raise AssertionError(f"compiling with --jobs {jobs} gives another file")
 
-    report.case(f"{name} -O 0 and -O 3 agree", levels)
+    def same_outputs():
+        expected = outputs(3, "--threads", 1)
+        for threads in (2, 3):
+            for key, value in outputs(3, "--threads", threads).items():
+                if value.tobytes() != expected[key].tobytes():
+                    raise AssertionError(f"--threads {threads} gives another {key}")
+
+    for level in LEVELS[:-1]:
+        report.case(f"{name} -O {level} and -O 0 agree",
+                    lambda level=level: compare(outputs(level), outputs(0), LIMIT))
     report.case(f"{name} compiles to the same bytes", same_bytes)
+    report.case(f"{name} gives the same with any number of threads", same_outputs)
 
 
 def last_line(text):

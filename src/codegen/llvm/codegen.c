@@ -27,20 +27,28 @@ typedef struct job {
     tw_loc error_loc;
 } job;
 
-typedef struct compilation {
-    const tw_codegen_options *options;
-    tw_cg_program program;
-    job *jobs;
-    size_t n_jobs;
-    atomic_size_t next;
-} compilation;
+typedef struct compilation compilation;
 
 typedef struct worker {
     compilation *all;
     tw_arena *arena;
+    tw_cg cg; /* of its job */
     pthread_t thread;
     bool started;
 } worker;
+
+struct compilation {
+    tw_context *ctx;
+    const tw_codegen_options *options;
+    tw_cg_program program;
+    tw_op *entry;
+    job *jobs;
+    size_t n_jobs;
+    atomic_size_t next;
+    worker *workers;
+    unsigned n_workers;
+    tw_codegen_result *out;
+};
 
 /* ---- Errors ---- */
 
@@ -161,7 +169,7 @@ static void compile(tw_cg *cg, job *j, LLVMTargetMachineRef *machine)
 static void run_job(worker *w, job *j, LLVMTargetMachineRef *machine)
 {
     jmp_buf handler;
-    tw_cg *cg = TW_NEW(w->arena, tw_cg);
+    tw_cg *cg = &w->cg;
     *cg = (tw_cg){.arena = w->arena,
                   .target = w->all->options->target,
                   .options = w->all->options,
@@ -217,7 +225,7 @@ static tw_op *find_entry(tw_op *module)
     return NULL;
 }
 
-static void make_jobs(tw_arena *arena, tw_op *module, tw_op *entry, compilation *c)
+static void make_jobs(tw_arena *arena, tw_op *module, compilation *c)
 {
     TW_VEC(tw_op *) kernels = {0};
     TW_VEC(job) jobs = {0};
@@ -236,8 +244,8 @@ static void make_jobs(tw_arena *arena, tw_op *module, tw_op *entry, compilation 
         jobs.data[jobs.len - 1].n++;
         tw_walk(kernels.data[i], count_op, &ops);
     }
-    if (entry)
-        tw_vec_push(arena, &jobs, ((job){.entry = entry}));
+    if (c->entry)
+        tw_vec_push(arena, &jobs, ((job){.entry = c->entry}));
     c->jobs = jobs.data;
     c->n_jobs = jobs.len;
 }
@@ -250,33 +258,35 @@ static unsigned thread_count(const compilation *c)
 }
 
 /* The calling thread works too; a thread that cannot be had is done without. */
-static void run_workers(worker *workers, unsigned n)
+static void run_workers(compilation *c)
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    for (unsigned i = 1; i < n; i++)
-        workers[i].started = workers[i].arena && pthread_create(&workers[i].thread, &attributes,
-                                                                work, &workers[i]) == 0;
+    for (unsigned i = 1; i < c->n_workers; i++) {
+        worker *w = &c->workers[i];
+        w->started = w->arena && pthread_create(&w->thread, &attributes, work, w) == 0;
+    }
     pthread_attr_destroy(&attributes);
-    work(&workers[0]);
-    for (unsigned i = 1; i < n; i++)
-        if (workers[i].started)
-            pthread_join(workers[i].thread, NULL);
+    work(&c->workers[0]);
+    for (unsigned i = 1; i < c->n_workers; i++)
+        if (c->workers[i].started)
+            pthread_join(c->workers[i].thread, NULL);
 }
 
-static bool report(tw_context *ctx, const compilation *c)
+static bool report(const compilation *c)
 {
     bool fine = true;
     for (size_t i = 0; i < c->n_jobs; i++)
         if (c->jobs[i].error)
-            fine = tw_error(ctx, c->jobs[i].error_loc, "%s", c->jobs[i].error);
+            fine = tw_error(c->ctx, c->jobs[i].error_loc, "%s", c->jobs[i].error);
     return fine;
 }
 
-static void collect(tw_context *ctx, const compilation *c, tw_codegen_result *out)
+static void collect(const compilation *c)
 {
-    tw_arena *arena = tw_context_arena(ctx);
+    tw_arena *arena = tw_context_arena(c->ctx);
+    tw_codegen_result *out = c->out;
     out->pieces = TW_NEW_ARRAY(arena, tw_code, c->n_jobs);
     out->n_pieces = c->n_jobs;
     for (size_t i = 0; i < c->n_jobs; i++) {
@@ -286,6 +296,37 @@ static void collect(tw_context *ctx, const compilation *c, tw_codegen_result *ou
         piece->size = LLVMGetBufferSize(code);
         piece->bytes = tw_arena_memdup(arena, LLVMGetBufferStart(code), piece->size);
     }
+    out->calls = c->program.calls;
+    out->n_calls = c->program.n_calls;
+    const char *suffix = c->options->suffix ? c->options->suffix : "";
+    out->entry = c->entry ? tw_arena_printf(arena, "tw_entry%s", suffix) : NULL;
+    out->plan =
+        c->entry && has_symbols(&c->program) ? tw_arena_printf(arena, "tw_plan%s", suffix) : NULL;
+}
+
+static bool run_jobs(void *data)
+{
+    compilation *c = data;
+    for (unsigned i = 0; i < c->n_workers; i++)
+        c->workers[i] = (worker){.all = c, .arena = tw_arena_create(0)};
+    if (c->n_workers && !c->workers[0].arena)
+        return tw_error(c->ctx, NULL, "out of memory");
+    if (c->n_workers)
+        run_workers(c);
+    if (!report(c))
+        return false;
+    collect(c);
+    return true;
+}
+
+static void end_jobs(void *data)
+{
+    compilation *c = data;
+    for (size_t i = 0; i < c->n_jobs; i++)
+        if (c->jobs[i].code)
+            LLVMDisposeMemoryBuffer(c->jobs[i].code);
+    for (unsigned i = 0; i < c->n_workers; i++)
+        tw_arena_destroy(c->workers[i].arena);
 }
 
 bool tw_codegen_module(tw_context *ctx, tw_op *module, const tw_codegen_options *options,
@@ -294,32 +335,11 @@ bool tw_codegen_module(tw_context *ctx, tw_op *module, const tw_codegen_options 
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_handler);
     tw_llvm_initialize();
-    compilation c = {.options = options};
-    tw_op *entry = find_entry(module);
-    if (!tw_cg_program_fill(ctx, module, entry, &c.program))
+    compilation c = {.ctx = ctx, .options = options, .entry = find_entry(module), .out = out};
+    if (!tw_cg_program_fill(ctx, module, c.entry, &c.program))
         return false;
-    make_jobs(tw_context_arena(ctx), module, entry, &c);
-    worker workers[MAX_THREADS] = {0};
-    unsigned n = thread_count(&c);
-    for (unsigned i = 0; i < n; i++)
-        workers[i] = (worker){.all = &c, .arena = tw_arena_create(0)};
-    if (n && workers[0].arena)
-        run_workers(workers, n);
-    bool fine = n == 0 || workers[0].arena ? report(ctx, &c) : tw_error(ctx, NULL, "out of memory");
-    if (fine) {
-        collect(ctx, &c, out);
-        out->calls = c.program.calls;
-        out->n_calls = c.program.n_calls;
-        const char *suffix = options->suffix ? options->suffix : "";
-        tw_arena *arena = tw_context_arena(ctx);
-        out->entry = entry ? tw_arena_printf(arena, "tw_entry%s", suffix) : NULL;
-        out->plan =
-            entry && has_symbols(&c.program) ? tw_arena_printf(arena, "tw_plan%s", suffix) : NULL;
-    }
-    for (size_t i = 0; i < c.n_jobs; i++)
-        if (c.jobs[i].code)
-            LLVMDisposeMemoryBuffer(c.jobs[i].code);
-    for (unsigned i = 0; i < n; i++)
-        tw_arena_destroy(workers[i].arena);
-    return fine;
+    make_jobs(tw_context_arena(ctx), module, &c);
+    c.n_workers = thread_count(&c);
+    c.workers = TW_NEW_ARRAY(tw_context_arena(ctx), worker, c.n_workers);
+    return tw_context_finally(ctx, run_jobs, end_jobs, &c);
 }

@@ -19,12 +19,12 @@ static ProtobufCMessage *unpack_file(tw_context *ctx, const char *path,
 {
     tw_loc loc = tw_loc_file(ctx, path, 0, 0);
     tw_file *file = tw_context_alloc(ctx, sizeof *file);
+    tw_context_on_destroy(ctx, unmap, file);
     const char *error = tw_file_map(path, 0, file);
     if (error) {
         tw_error(ctx, loc, "%s", error);
         return NULL;
     }
-    tw_context_on_destroy(ctx, unmap, file);
     tw_arena *arena = tw_context_arena(ctx);
     *im = (tw_onnx){.ctx = ctx,
                     .arena = arena,

@@ -21,13 +21,11 @@ static const tw_file *open_data(tw_onnx *im, const char *location, const char *t
     if (!im->dir)
         return tw_gb_error(&im->g, "tensor '%s': a model in memory cannot have external data",
                            tensor);
-    tw_file mapped;
-    const char *error = tw_file_map_beneath(im->dir, location, im->options->max_file_size, &mapped);
+    file = tw_context_alloc(im->ctx, sizeof *file);
+    tw_context_on_destroy(im->ctx, unmap, file);
+    const char *error = tw_file_map_beneath(im->dir, location, im->options->max_file_size, file);
     if (error)
         return tw_gb_error(&im->g, "tensor '%s': external data '%s': %s", tensor, location, error);
-    file = tw_context_alloc(im->ctx, sizeof *file);
-    *file = mapped;
-    tw_context_on_destroy(im->ctx, unmap, file);
     tw_map_put_str(&im->data_files, location, file);
     return file;
 }

@@ -12,7 +12,8 @@ static const size_t max_scratch = (size_t)450 << 20;
 
 /* ---- The import's own memory ---- */
 
-/* The arena goes when the import ends, or with the context when memory runs out on the way. */
+/* The arena goes when the import ends, or with the context when memory runs out on the way: that
+ * is arranged before there is one. */
 typedef struct scratch {
     tw_arena *arena;
 } scratch;
@@ -27,11 +28,10 @@ static void release_scratch(void *data)
 static scratch *make_scratch(tw_context *ctx, tw_loc loc)
 {
     scratch *s = tw_context_alloc(ctx, sizeof *s);
+    tw_context_on_destroy(ctx, release_scratch, s);
     s->arena = tw_arena_create(max_scratch);
     if (!s->arena)
         tw_error(ctx, loc, "out of memory");
-    else
-        tw_context_on_destroy(ctx, release_scratch, s);
     return s->arena ? s : NULL;
 }
 
@@ -127,12 +127,12 @@ static void unmap(void *file)
 tw_op *tw_import_onnx(tw_context *ctx, const char *path, const tw_import_options *options)
 {
     tw_file *file = tw_context_alloc(ctx, sizeof *file);
+    tw_context_on_destroy(ctx, unmap, file);
     const char *error = tw_file_map(path, options ? options->max_file_size : 0, file);
     if (error) {
         tw_error(ctx, tw_loc_file(ctx, path, 0, 0), "%s", error);
         return NULL;
     }
-    tw_context_on_destroy(ctx, unmap, file);
     const char *slash = strrchr(path, '/');
     const char *dir = slash ? tw_intern(ctx, path, (size_t)(slash - path) + 1) : ".";
     return tw_import_onnx_memory(ctx, file->data, file->size, path, dir, options);
