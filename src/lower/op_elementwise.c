@@ -78,23 +78,49 @@ static tw_value *sigmoid(tw_stage *s, tw_value *x)
     return tw_s2(s, TW_LOOP_DIV, one, add(s, one, e));
 }
 
-/* max(x, 0) + log(1 + exp(-|x|)) */
+static tw_value *sub(tw_stage *s, tw_value *a, tw_value *b)
+{
+    return tw_s2(s, TW_LOOP_SUB, a, b);
+}
+
+/* exp(-|x|), between 0 and 1 */
+static tw_value *exp_down(tw_stage *s, tw_value *x)
+{
+    return tw_s1(s, TW_LOOP_EXP, tw_s1(s, TW_LOOP_NEG, tw_s1(s, TW_LOOP_ABS, x)));
+}
+
+/* max(x, 0) + log(1 + e), e = exp(-|x|); what rounding takes from e in the sum u = 1 + e, which is
+ * all of it when x is far below zero, comes back as (e - (u - 1)) / u. */
 static tw_value *softplus(tw_stage *s, tw_value *x)
 {
-    tw_value *e = tw_s1(s, TW_LOOP_EXP, tw_s1(s, TW_LOOP_NEG, tw_s1(s, TW_LOOP_ABS, x)));
-    tw_value *log1 = tw_s1(s, TW_LOOP_LOG, add(s, tw_like(s, x, 1), e));
+    tw_value *one = tw_like(s, x, 1), *e = exp_down(s, x), *u = add(s, one, e);
+    tw_value *lost = tw_s2(s, TW_LOOP_DIV, sub(s, e, sub(s, u, one)), u);
+    tw_value *log1 = add(s, tw_s1(s, TW_LOOP_LOG, u), lost);
     return add(s, tw_s2(s, TW_LOOP_MAX, x, tw_like(s, x, 0)), log1);
 }
 
-static tw_value *below_zero(tw_stage *s, tw_value *x, tw_value *value)
+/* x < 0 ? low : high */
+static tw_value *below_zero(tw_stage *s, tw_value *x, tw_value *low, tw_value *high)
 {
-    return tw_stage_select(s, tw_stage_compare(s, "lt", x, tw_like(s, x, 0)), value, x);
+    return tw_stage_select(s, tw_stage_compare(s, "lt", x, tw_like(s, x, 0)), low, high);
+}
+
+/* x tanh(softplus(x)): with e = exp(-|x|), x (e^2 + 2 e) / (e^2 + 2 e + 2) below zero and
+ * x (1 + 2 e) / (1 + 2 e + 2 e^2) above, where nothing cancels or overflows. */
+static tw_value *mish(tw_stage *s, tw_value *x)
+{
+    tw_value *e = exp_down(s, x), *square = mul(s, e, e), *twice = scaled(s, e, 2);
+    tw_value *low = add(s, square, twice), *high = add(s, tw_like(s, x, 1), twice);
+    tw_value *over = below_zero(s, x, low, high);
+    tw_value *under =
+        below_zero(s, x, add(s, low, tw_like(s, x, 2)), add(s, high, scaled(s, square, 2)));
+    return mul(s, x, tw_s2(s, TW_LOOP_DIV, over, under));
 }
 
 static tw_value *elu(tw_stage *s, tw_value *x, double alpha)
 {
     tw_value *e = tw_s2(s, TW_LOOP_SUB, tw_s1(s, TW_LOOP_EXP, x), tw_like(s, x, 1));
-    return below_zero(s, x, scaled(s, e, alpha));
+    return below_zero(s, x, scaled(s, e, alpha), x);
 }
 
 static tw_value *hard_sigmoid(tw_stage *s, tw_value *x, double alpha, double beta)
@@ -160,7 +186,7 @@ static tw_value *composed(tw_stage *s, tw_op *op, tw_value *const *args)
     case TW_GRAPH_RELU:
         return tw_s2(s, TW_LOOP_MAX, x, tw_like(s, x, 0));
     case TW_GRAPH_LEAKY_RELU:
-        return below_zero(s, x, scaled(s, x, tw_op_float(op, "alpha", 0)));
+        return below_zero(s, x, scaled(s, x, tw_op_float(op, "alpha", 0)), x);
     case TW_GRAPH_ELU:
         return elu(s, x, tw_op_float(op, "alpha", 1));
     case TW_GRAPH_SOFTPLUS:
@@ -176,7 +202,7 @@ static tw_value *composed(tw_stage *s, tw_op *op, tw_value *const *args)
     case TW_GRAPH_GELU:
         return gelu(s, x, tw_op_bool(op, "approximate", false));
     case TW_GRAPH_MISH:
-        return mul(s, x, tw_s1(s, TW_LOOP_TANH, softplus(s, x)));
+        return mish(s, x);
     case TW_GRAPH_MOD:
         return tw_s2(s, tw_op_bool(op, "fmod", false) ? TW_LOOP_REM : TW_LOOP_MOD, x, args[1]);
     case TW_GRAPH_POW:

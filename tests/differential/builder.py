@@ -17,6 +17,7 @@ FLOATS = (F32, F32, F32, F32, F64, F16)
 INTS = (I64, I32, I8, U8)
 LIMITS = {F16: 300, F32: 1e4, F64: 1e4}  # magnitudes beyond which a value is dropped
 DIMS = (1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 32, 33)
+RANKS = (0, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 6, 7)
 
 
 class Refused(Exception):
@@ -45,6 +46,8 @@ class Builder:
         self.limit = 60000 if self.large else 6000  # elements of a value
         self.zero = self.random.choice((0, 0, 0, 0.01, 0.1))  # chance of a size of zero
         self.special = self.random.random() < 0.1  # infinities and NaN among the data
+        self.wide = self.random.random() < 0.1  # integers of their types' whole ranges
+        self.images = self.random.random() < 0.25  # mostly batches of channels of images
         self.exact = self.random.random() < 0.25  # a graph of exact values
         self.floats = self.random.choice((FLOATS, (F32,), (F32,), (F64,), (F32, F16)))
         self._names = 0
@@ -61,8 +64,11 @@ class Builder:
         return self.random.randint(low, high)
 
     def shape(self, rank=None, limit=None, zero=None):
-        rank = self.choice((0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5)) if rank is None else rank
+        if rank is None:
+            rank = 4 if self.images and self.chance(0.7) else self.choice(RANKS)
         dims = [self.choice(DIMS) for _ in range(rank)]
+        if self.images and rank == 4:
+            dims[:2] = self.choice((1, 1, 2)), self.choice((3, 8, 16, 16, 20, 24, 32, 64))
         if self.large and rank > 1:
             dims[-1] = self.choice((64, 65, 100, 128, 130))
             dims[-2] = self.choice(DIMS + (28, 56, 64, 100))
@@ -97,6 +103,12 @@ class Builder:
     def data(self, dtype, shape, low=None, high=None):
         if dtype == BOOL:
             return self.numpy.integers(0, 2, shape).astype(BOOL)
+        if dtype.kind in "iu" and low is None and self.wide and self.chance(0.7):
+            info = np.iinfo(dtype)
+            array = self.numpy.integers(info.min, info.max, shape, dtype, endpoint=True)
+            if array.size and self.chance(0.5):
+                array.flat[self.int(0, array.size - 1)] = self.choice((info.min, info.max))
+            return array
         if dtype.kind in "iu":
             low, high = low if low is not None else -20, high if high is not None else 20
             if dtype.kind == "u":
@@ -157,8 +169,8 @@ class Builder:
                     return self.fresh(value.dtype, shape)
             if not found:
                 raise Refused
-        weights = [(3 if not v.uses else 1) * (1 + 3 * i / len(found))
-                   for i, v in enumerate(found)]
+        weights = [(4 if not v.uses else 1) * (1 + 3 * i / len(found))
+                   * (5 if self.images and v.rank == 4 else 1) for i, v in enumerate(found)]
         value = self.random.choices(found, weights)[0]
         value.uses += 1
         return value

@@ -12,6 +12,7 @@ from builder import Builder, Refused
 from families import FAMILIES
 
 OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 15, 17, 17, 18, 18, 19, 20, 20, 21, 22, 23, 23, 24, 25)
+FORMS = ("raw", "raw", "raw", "typed", "node", "input")
 SHARES = {"elementwise": 5, "movement": 5, "linear": 4, "reduce": 3, "sampling": 1.5,
           "quantised": 1, "patterns": 2.5,
           "attention": 0.5, "more": 1, "microsoft": 0.7}
@@ -22,9 +23,12 @@ def generate(seed, only=None):
     b.special = b.special and not only
     b.opset = b.graph.opset = b.choice(OPSETS)
     b.graph.symbolic = b.chance(0.2)
+    b.graph.form = b.choice(FORMS if b.opset < 10 else FORMS[:-1])
     count = b.int(4, 15) if b.large else b.int(10, 60)
     # Each graph leans to some families, so that operators of one kind meet.
     shares = {name: share * b.choice((0.3, 1, 1, 3)) for name, share in SHARES.items()}
+    if b.images:
+        shares["linear"] *= 2
     if only:
         shares = {name: float(name in only) for name in SHARES}
     elif b.special:  # where the specification says what becomes of them

@@ -31,8 +31,15 @@ class Node:
                                 **self.attrs)
 
 
-def make_model(graph, opset):
-    return helper.make_model(graph, ir_version=IR_VERSION, producer_name="differential",
+def tensor(name, array, form):
+    if form != "typed":
+        return numpy_helper.from_array(array, name)
+    values = array.flatten().tolist()
+    return helper.make_tensor(name, elem(array), array.shape, values)
+
+
+def make_model(graph, opset, ir_version=IR_VERSION):
+    return helper.make_model(graph, ir_version=ir_version, producer_name="differential",
                              opset_imports=[helper.make_opsetid("", opset),
                                             helper.make_opsetid(MICROSOFT, 1)])
 
@@ -60,18 +67,24 @@ class Graph:
     outputs: list = field(default_factory=list)
     values: dict = field(default_factory=dict)  # of every name: the array expected
     symbolic: bool = False  # dimensions of inputs are declared by names, not numbers
+    form: str = "raw"  # how constants are stored: raw, typed, node, input (with a default)
 
     def model(self):
         def info(name, array, symbolic=False):
             dims = [f"{name}_{i}" if symbolic else d for i, d in enumerate(array.shape)]
             return helper.make_tensor_value_info(name, elem(array), dims)
 
-        graph = helper.make_graph(
-            [node.proto() for node in self.nodes], "random",
-            [info(name, array, self.symbolic) for name, array in self.inputs.items()],
-            [info(name, self.values[name]) for name in self.outputs],
-            [numpy_helper.from_array(array, name) for name, array in self.constants.items()])
-        return make_model(graph, self.opset)
+        inputs = [info(name, array, self.symbolic) for name, array in self.inputs.items()]
+        constants = [tensor(name, array, self.form) for name, array in self.constants.items()]
+        nodes = [node.proto() for node in self.nodes]
+        if self.form == "node":
+            nodes = [helper.make_node("Constant", [], [t.name], value=t) for t in constants] + nodes
+        if self.form == "input":
+            inputs += [info(name, array) for name, array in self.constants.items()]
+        graph = helper.make_graph(nodes, "random", inputs,
+                                  [info(name, self.values[name]) for name in self.outputs],
+                                  [] if self.form == "node" else constants)
+        return make_model(graph, self.opset, 3 if self.form == "input" else IR_VERSION)
 
     def save(self, path):
         """PATH.onnx and PATH.npz with the inputs; returns both."""
@@ -88,7 +101,7 @@ class Graph:
                 nodes.append(node)
         keep = lambda arrays: {n: a for n, a in arrays.items() if n in needed}  # noqa: E731
         return Graph(self.opset, keep(self.inputs), keep(self.constants), nodes[::-1],
-                     list(outputs), self.values, self.symbolic)
+                     list(outputs), self.values, self.symbolic, self.form)
 
     def producers(self):
         return {name: node for node in self.nodes for name in node.outputs if name}
@@ -102,4 +115,5 @@ class Graph:
                       [new[c] for c in n.captured]) for n in self.nodes]
         move = lambda arrays: {new[n]: a for n, a in arrays.items() if n in new}  # noqa: E731
         return Graph(self.opset, move(self.inputs), move(self.constants), nodes,
-                     [new[o] for o in self.outputs], move(self.values), self.symbolic), new
+                     [new[o] for o in self.outputs], move(self.values), self.symbolic,
+                     self.form), new

@@ -17,7 +17,7 @@ EPSILON = {np.dtype("float16"): 1e-3, np.dtype("float32"): 5e-7, np.dtype("float
 RELATIVE = {np.dtype("float16"): 4e-3, np.dtype("float32"): 1e-5, np.dtype("float64"): 1e-12}
 # What is less is nothing, where all of an output is next to nothing.
 ABSOLUTE = {np.dtype("float16"): 1e-6, np.dtype("float32"): 1e-9, np.dtype("float64"): 1e-16}
-PAIRS = 3  # of runs with opposite signs
+STRENGTHS = (1, 2, 4)  # of the perturbation, each with both signs: strong ones find what may jump
 AMPLIFY = 6  # over the largest movement seen
 
 # Operators that only move, choose or compare: of exact operands they are exact, and an operand's
@@ -127,17 +127,17 @@ class _Noise:
         random = np.random.default_rng(seed)
         session = _session(self.graph.model())
         signs = {}
-        for pair in range(PAIRS):
-            for sign in (1, -1):
+        for strength in STRENGTHS:
+            for sign in (strength, -strength):
                 feeds = dict(self.graph.inputs)
                 for name in self.factors:
                     ones = feeds[name]
-                    if sign == 1:
+                    if sign > 0:
                         signs[name] = (random.choice((-1.0, 1.0), ones.shape)
                                        * random.uniform(0.5, 1.5, ones.shape))
                     feeds[name] = np.asarray(ones + sign * EPSILON[ones.dtype] * signs[name],
                                              ones.dtype)
-                yield session.run(self.graph.outputs, feeds)
+                yield strength, session.run(self.graph.outputs, feeds)
 
 
 class Unusable(Exception):
@@ -154,9 +154,14 @@ class Expected:
             raise Unusable(error) from None
         moved = {name: np.zeros(a.shape) for name, a in self.arrays.items()}
         with np.errstate(all="ignore"):
-            for arrays in _Noise(graph).run(seed):
+            for strength, arrays in _Noise(graph).run(seed):
                 for (name, array), other in zip(self.arrays.items(), arrays):
-                    moved[name] = np.fmax(moved[name], _distance(array, other))
+                    distance = _distance(array, other)
+                    if array.dtype.kind == "f":
+                        distance /= strength
+                    else:  # an index or a rounded number that may jump may jump anywhere
+                        distance[distance > 0] = np.inf
+                    moved[name] = np.fmax(moved[name], distance)
         # An element may stay by chance where perturbations cancel, but not half of the elements.
         self.allowed = {name: AMPLIFY * np.maximum(m, np.median(m) if m.size else 0)
                         + _base(self.arrays[name]) for name, m in moved.items()}

@@ -153,6 +153,20 @@ static void functions_of_one_operand_do_not_overflow(void **state)
     }
 }
 
+/* Far below zero the results are small, not zero: what is left of 1 + exp(x) counts. */
+static void small_results_stay(void **state)
+{
+    (void)state;
+    check2("(%x: tensor<2xf32>, %scale: tensor<2xf32>) -> tensor<2xf32> {"
+           " %0 = graph.softplus %x : tensor<2xf32>"
+           " %1 = graph.mul %0, %scale : tensor<2xf32> return %1 }",
+           VALUES(-20, -40), VALUES(0x1p30, 0x1p60), VALUES(2.21314685, 4.89801898), 1e-6);
+    check2("(%x: tensor<2xf32>, %scale: tensor<2xf32>) -> tensor<2xf32> {"
+           " %0 = graph.mish %x : tensor<2xf32>"
+           " %1 = graph.mul %0, %scale : tensor<2xf32> return %1 }",
+           VALUES(-20, -40), VALUES(0x1p30, 0x1p60), VALUES(-44.2629370, -195.920759), 1e-6);
+}
+
 static void predicates(void **state)
 {
     (void)state;
@@ -350,6 +364,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_one_operand),
         cmocka_unit_test(functions_of_one_operand_do_not_overflow),
+        cmocka_unit_test(small_results_stay),
         cmocka_unit_test(predicates),
         cmocka_unit_test(arithmetic),
         cmocka_unit_test(integers_at_their_ends),

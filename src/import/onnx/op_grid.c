@@ -58,8 +58,8 @@ static tw_value *reflect(const sample *s, tw_value *x, unsigned i)
     return plus(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
 }
 
-/* Coordinates beyond the outermost elements come to these. Where the corners of the grid are borders
- * of elements, the half element beyond counts as inside: a cubic curve goes on there. */
+/* Coordinates beyond the outermost elements come to these. Where the corners of the grid are
+ * borders of elements, the half element beyond counts as inside: a cubic curve goes on there. */
 static tw_value *to_border(const sample *s, tw_value *x, unsigned i)
 {
     tw_gb *g = s->g;
@@ -268,7 +268,7 @@ static const float *homogeneous(tw_onnx_node *n, const int64_t *sizes, unsigned 
         int64_t rest = p;
         for (unsigned i = spatial; i-- > 0; rest /= sizes[i]) {
             double size = (double)sizes[i], at = (double)(rest % sizes[i]);
-            double x = !corners ? (2 * at + 1) / size - 1 : at > 0 ? 2 * at / (size - 1) - 1 : -1;
+            double x = !corners ? (2 * at + 1) / size - 1 : size > 1 ? 2 * at / (size - 1) - 1 : 1;
             out[(int64_t)(spatial - 1 - i) * points + p] = (float)x;
         }
         out[(int64_t)spatial * points + p] = 1;

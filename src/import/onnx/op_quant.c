@@ -146,8 +146,9 @@ tw_value *tw_onnx_dynamic_quantize(tw_gb *g, tw_value *x, tw_value **scale, tw_v
     tw_value *low = tw_gb_binary_scalar(g, TW_GRAPH_MIN,
                                         tw_gb_reduce(g, TW_GRAPH_REDUCE_MIN, x, all, false), 0);
     tw_value *range = tw_gb_binary(g, TW_GRAPH_SUB, high, low);
+    /* Of zeroes alone the scale is 1. */
     tw_value *flat = tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, range, 0);
-    range = tw_gb_where(g, flat, tw_gb_scalar(g, TW_F32, 1), range);
+    range = tw_gb_where(g, flat, tw_gb_scalar(g, TW_F32, 255), range);
     *scale = tw_gb_binary_scalar(g, TW_GRAPH_DIV, range, 255);
     *zero = tw_gb_unary(g, TW_GRAPH_NEG, tw_gb_binary(g, TW_GRAPH_DIV, low, *scale));
     *zero = tw_onnx_to_integer(g, *zero, NULL, TW_U8);
