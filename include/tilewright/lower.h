@@ -29,9 +29,9 @@ extern "C" {
 typedef struct tw_lowering tw_lowering;
 
 /* How an operation computes: `inputs` and `outputs` are buffers of the shapes of its operands and
- * results; every element of the outputs is to be written. All sizes are constants; operations
- * without a single element to compute are not asked. False with a diagnostic when the operation
- * cannot be computed. */
+ * results; every element of the outputs is to be written. Sizes are numbers, or expressions over
+ * the module's symbols, which may come to 0; operations that are known to have no element to
+ * compute are not asked. False with a diagnostic when the operation cannot be computed. */
 typedef struct tw_op_lowering {
     bool (*lower)(tw_lowering *l, tw_op *op, tw_value *const *inputs, tw_value *const *outputs);
 } tw_op_lowering;
@@ -40,7 +40,7 @@ extern const char tw_op_lowering_iface;
 /* ---- Memory of the kernel ---- */
 
 /* A buffer for values between stages. */
-tw_value *tw_lowering_alloc(tw_lowering *l, tw_elem elem, unsigned rank, const int64_t *dims,
+tw_value *tw_lowering_alloc(tw_lowering *l, tw_elem elem, unsigned rank, const tw_expr *dims,
                             const char *name);
 /* A constant table; `data` (row-major) lives as long as the context. */
 tw_value *tw_lowering_table(tw_lowering *l, tw_elem elem, unsigned rank, const int64_t *dims,
@@ -51,8 +51,8 @@ tw_context *tw_lowering_context(tw_lowering *l);
 
 typedef struct tw_axis {
     const char *name; /* of the loop variable; the block's is "v" + name */
-    int64_t extent;
-    bool reduce; /* reduction axes come last */
+    tw_expr extent;   /* over symbols */
+    bool reduce;      /* reduction axes come last */
 } tw_axis;
 
 /* Axes, and values used as dimensions behind them. */
@@ -94,7 +94,7 @@ tw_value *tw_stage_index(tw_stage *s, tw_expr e);
 tw_expr tw_stage_linear(const tw_stage *s, tw_type shape, const tw_expr *index);
 void tw_stage_delinear(const tw_stage *s, tw_type shape, tw_expr position, tw_expr *index);
 /* e held within lo to hi. */
-tw_expr tw_stage_clamp(const tw_stage *s, tw_expr e, int64_t lo, int64_t hi);
+tw_expr tw_stage_clamp(const tw_stage *s, tw_expr e, tw_expr lo, tw_expr hi);
 
 /* ---- Memory access; indices are simplified ---- */
 
@@ -117,6 +117,8 @@ tw_value *tw_stage_compare(tw_stage *s, const char *predicate, tw_value *a, tw_v
 tw_value *tw_stage_select(tw_stage *s, tw_value *condition, tw_value *a, tw_value *b);
 /* Floating-point values are rounded, integers truncated to the type. */
 tw_value *tw_stage_const(tw_stage *s, tw_elem elem, double value);
+/* A size, an expression over symbols, as a number of that type. */
+tw_value *tw_stage_size(tw_stage *s, tw_elem elem, tw_expr size);
 tw_value *tw_stage_cast(tw_stage *s, tw_value *value, tw_elem elem);
 /* The type that arithmetic on elements of that type is done in: f32 for all narrower ones. */
 tw_elem tw_compute_elem(tw_elem elem);

@@ -22,6 +22,7 @@ typedef struct tw_compilation {
     tw_op *graph;     /* module after the graph passes; lowered in place */
     tw_attr input_names, output_names;
     tw_type signature; /* of main, over tensors */
+    tw_attr symbols;   /* names, or NULL */
     tw_variant *variants;
     size_t n_variants;
 } tw_compilation;

@@ -10,14 +10,39 @@
 
 #include <string.h>
 
-static const char *type_text(tw_arena *arena, tw_type type)
+static const char *type_text(tw_context *ctx, tw_type type)
 {
+    tw_arena *arena = tw_context_arena(ctx);
     const char *text = "";
     for (unsigned i = 0; i < type->rank; i++)
-        text = tw_expr_is_const(type->dims[i])
-                   ? tw_arena_printf(arena, "%s%lldx", text, (long long)tw_type_dim(type, i))
-                   : tw_arena_printf(arena, "%s?x", text);
+        text = tw_arena_printf(arena, "%s%sx", text, tw_print_expr(ctx, type->dims[i], NULL));
     return tw_arena_printf(arena, "%s%s", text, tw_elem_name(type->elem));
+}
+
+/* The number of a symbol in the module's list, or -1. */
+static int32_t symbol_number(const tw_compilation *c, tw_expr e)
+{
+    for (size_t i = 0; e->kind == TW_EXPR_SYM && c->symbols && i < c->symbols->u.array.n; i++)
+        if (!strcmp(c->symbols->u.array.items[i]->u.string.text, e->symbol))
+            return (int32_t)i;
+    return -1;
+}
+
+/* What is said of sizes that are not fixed. */
+static void describe_symbols(tw_compilation *c, tw_type type, tw_abi_tensor *out)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    if (tw_type_is_static(type))
+        return;
+    const char **texts = TW_NEW_ARRAY(arena, const char *, type->rank);
+    int32_t *symbols = TW_NEW_ARRAY(arena, int32_t, type->rank);
+    for (unsigned d = 0; d < type->rank; d++) {
+        tw_expr size = type->dims[d];
+        symbols[d] = symbol_number(c, size);
+        texts[d] = tw_expr_is_const(size) ? NULL : tw_print_expr(c->ctx, size, NULL);
+    }
+    out->dim_symbols = symbols;
+    out->dim_texts = texts;
 }
 
 static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, unsigned n,
@@ -27,15 +52,12 @@ static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, 
     tw_abi_tensor *tensors = TW_NEW_ARRAY(arena, tw_abi_tensor, n);
     for (unsigned i = 0; i < n; i++) {
         int64_t *dims = TW_NEW_ARRAY(arena, int64_t, types[i]->rank);
-        const char **texts = TW_NEW_ARRAY(arena, const char *, types[i]->rank);
-        for (unsigned d = 0; d < types[i]->rank; d++) {
-            texts[d] = tw_print_expr(c->ctx, types[i]->dims[d], NULL);
-            dims[d] = tw_expr_is_const(types[i]->dims[d]) ? tw_type_dim(types[i], d) : -1;
-        }
+        for (unsigned d = 0; d < types[i]->rank; d++)
+            dims[d] = tw_expr_is_const(types[i]->dims[d]) ? types[i]->dims[d]->value : -1;
         tensors[i] = (tw_abi_tensor){.elem = types[i]->elem, .rank = types[i]->rank};
-        tensors[i].dim_texts = tw_type_is_static(types[i]) ? NULL : texts;
         tensors[i].flags = tw_core_is_bound_type(c->graph, types[i]) ? TW_ABI_DYNAMIC : 0;
         tensors[i].dims = types[i]->rank ? dims : NULL;
+        describe_symbols(c, types[i], &tensors[i]);
         tensors[i].name = names && i < names->u.array.n ? names->u.array.items[i]->u.string.text
                                                         : tw_arena_printf(arena, "%u", i);
     }
@@ -109,13 +131,14 @@ static void describe_kernels(tw_compilation *c, tw_op *module, tw_op *main, tw_a
     out->n_kernels = (uint32_t)kernels.len;
 }
 
-static tw_abi_buffer describe_buffer(tw_arena *arena, const tw_op *alloc)
+/* Offset and size are 0 when they depend on symbols. */
+static tw_abi_buffer describe_buffer(tw_context *ctx, const tw_op *alloc)
 {
     tw_type type = alloc->results[0].type;
     int64_t count = 0;
     tw_type_static_count(type, &count);
     return (tw_abi_buffer){.name = alloc->results[0].name,
-                           .type = type_text(arena, type),
+                           .type = type_text(ctx, type),
                            .offset = (uint64_t)tw_op_int(alloc, "offset", 0),
                            .size = ((uint64_t)count * tw_elem_bits(type->elem) + 7) / 8,
                            .first = UINT32_MAX};
@@ -133,7 +156,7 @@ static void describe_buffers(tw_compilation *c, tw_op *main, tw_abi_variant *out
         tw_op *op = all.data[k];
         uintptr_t number = 0;
         if (tw_is_loop(op, TW_LOOP_ALLOC) && tw_op_attr(op, "offset")) {
-            tw_vec_push(arena, &buffers, describe_buffer(arena, op));
+            tw_vec_push(arena, &buffers, describe_buffer(c->ctx, op));
             number = buffers.len;
         } else if (tw_is_loop(op, TW_LOOP_VIEW)) {
             number = (uintptr_t)tw_map_get_ptr(&memory, tw_operand(op, 0));
@@ -176,8 +199,7 @@ static bool describe_variant(tw_compilation *c, tw_variant *v, tw_abi_variant *o
     out->arena_size = (uint64_t)tw_op_int(main, "arena_size", 0);
     describe_kernels(c, v->module, main, out);
     describe_buffers(c, main, out);
-    *code = (tw_artifact_code){
-        .entry = tw_arena_printf(tw_context_arena(c->ctx), "tw_entry%s", v->suffix)};
+    *code = (tw_artifact_code){.entry = v->code.entry, .plan = v->code.plan};
     return cpu_features(c, &v->target, out->features);
 }
 
@@ -195,7 +217,7 @@ static void describe_constants(tw_compilation *c, tw_op *main, tw_abi_model *out
         if (offset <= end) /* placed with an equal one before */
             continue;
         end = offset;
-        tw_abi_constant k = {tw_op_string(op, "name", ""), type_text(arena, value->u.dense.type),
+        tw_abi_constant k = {tw_op_string(op, "name", ""), type_text(c->ctx, value->u.dense.type),
                              (uint64_t)offset, value->u.dense.size};
         tw_vec_push(arena, &constants, k);
     }
@@ -244,6 +266,12 @@ bool tw_describe_artifact(tw_compilation *c, tw_artifact *out)
     m->target = c->variants[0].target.triple;
     m->n_inputs = c->signature->n_inputs;
     m->n_outputs = c->signature->n_results;
+    c->symbols = tw_op_attr(c->variants[0].module, "symbols");
+    m->n_symbols = (uint32_t)tw_core_input_symbols(c->variants[0].module);
+    const char **symbols = TW_NEW_ARRAY(arena, const char *, m->n_symbols);
+    for (uint32_t i = 0; i < m->n_symbols; i++)
+        symbols[i] = c->symbols->u.array.items[i]->u.string.text;
+    m->symbols = symbols;
     m->inputs = describe_tensors(c, c->signature->inputs, m->n_inputs, c->input_names);
     m->outputs = describe_tensors(c, c->signature->results, m->n_outputs, c->output_names);
     tw_abi_variant *variants = TW_NEW_ARRAY(arena, tw_abi_variant, c->n_variants);

@@ -196,6 +196,16 @@ static void decode_provide(tw_decoder *d, const tw_op *op)
     tw_machine_bind(d->m, d->program, output->index, tw_decode_new_buffer(d, op, output), false);
 }
 
+/* Decided at once: it is about symbols alone. */
+static void decode_check(tw_decoder *d, const tw_op *op)
+{
+    int64_t value;
+    tw_attr sets = tw_op_attr(op, "sets");
+    for (size_t i = 0; i < sets->u.map.n; i++)
+        if (!tw_machine_size(d->m, sets->u.map.exprs[i], &value) || value < 0)
+            tw_machine_fail(d->m, op, "%s", tw_op_string(op, "message", ""));
+}
+
 /* ---- Control ---- */
 
 static void decode_for(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
@@ -333,6 +343,9 @@ void tw_decode_op(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
         return;
     case TW_LOOP_PROVIDE:
         decode_provide(d, op);
+        return;
+    case TW_LOOP_CHECK:
+        decode_check(d, op);
         return;
     case TW_LOOP_FOR:
     case TW_LOOP_FOR_DYNAMIC:

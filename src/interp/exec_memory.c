@@ -136,7 +136,8 @@ void tw_exec_view(tw_machine *m, const tw_instr *in)
     tw_membuf *const *pair = in->extra;
     const tw_membuf *from = pair[0];
     tw_membuf *to = pair[1];
-    if (in->imm < 0 || (size_t)in->imm > from->count || to->count > from->count - (size_t)in->imm)
+    bool beyond = (size_t)in->imm > from->count || to->count > from->count - (size_t)in->imm;
+    if (in->imm < 0 || (to->count && beyond))
         tw_machine_fail(m, in->op, "view of %zu elements at %lld goes beyond the %zu of '%s'",
                         to->count, (long long)in->imm, from->count, buffer_name(from));
     to->data = from->data;

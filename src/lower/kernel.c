@@ -15,13 +15,6 @@
 
 /* ---- Types ---- */
 
-static tw_expr first_symbol(tw_expr e)
-{
-    while (e && e->kind != TW_EXPR_SYM)
-        e = e->lhs && !tw_expr_is_const(e->lhs) ? e->lhs : e->rhs;
-    return e;
-}
-
 static bool check_type(tw_context *ctx, const tw_op *op, tw_type type, const char *what, unsigned i)
 {
     if (type->kind != TW_TYPE_TENSOR)
@@ -31,17 +24,7 @@ static bool check_type(tw_context *ctx, const tw_op *op, tw_type type, const cha
                         "%s %u of '%s' has strings, which no kernel computes with; "
                         "numbers are accepted",
                         what, i, op->def->name);
-    for (unsigned d = 0; d < type->rank; d++) {
-        if (tw_expr_is_const(type->dims[d]))
-            continue;
-        tw_expr symbol = first_symbol(type->dims[d]);
-        const char *name = symbol ? symbol->symbol : tw_print_expr(ctx, type->dims[d], NULL);
-        return tw_error(ctx, op->loc,
-                        "%s %u of '%s' has the symbolic size '%s' in axis %u; fix "
-                        "the model's input sizes with --shape NAME=…",
-                        what, i, op->def->name, name, d);
-    }
-    if (!tw_type_static_count(type, NULL))
+    if (tw_type_is_static(type) && !tw_type_static_count(type, NULL))
         return tw_error(ctx, op->loc, "%s %u of '%s' has too many elements", what, i,
                         op->def->name);
     return true;

@@ -22,7 +22,8 @@ typedef struct tw_kernel_call {
  * are not arguments; results without elements neither. False with a diagnostic. */
 bool tw_lower_kernel(tw_builder *at, tw_op *op, tw_kernel_call *out);
 
-/* Whether all operands and results of op have static shapes of numbers; otherwise a diagnostic. */
+/* Whether all operands and results of op are tensors of numbers, not too large; otherwise a
+ * diagnostic. */
 bool tw_lower_check_types(tw_context *ctx, const tw_op *op);
 
 /* Structure without names: equal kernels have equal hashes. Constants inside compare by value. */

@@ -167,15 +167,18 @@ static int64_t times(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX / 4 : product;
 }
 
-/* Per operation the number of times that it runs, as far as loops have constant bounds. */
+/* Per operation the number of times that it runs; 0 when a loop's bounds are not numbers. */
 static int64_t runs_of(const tw_op *op, const tw_op *kernel)
 {
     int64_t runs = 1, lo, hi;
     for (; op != kernel; op = op->region->parent) {
         tw_attr bounds = tw_is_loop(op, TW_LOOP_FOR) ? tw_op_attr(op, "bounds") : NULL;
-        if (bounds && tw_expr_as_const(bounds->u.map.exprs[0], &lo) &&
-            tw_expr_as_const(bounds->u.map.exprs[1], &hi) && hi > lo)
-            runs = times(runs, hi - lo);
+        if (!bounds)
+            continue;
+        if (!tw_expr_as_const(bounds->u.map.exprs[0], &lo) ||
+            !tw_expr_as_const(bounds->u.map.exprs[1], &hi))
+            return 0;
+        runs = hi > lo ? times(runs, hi - lo) : runs;
     }
     return runs;
 }

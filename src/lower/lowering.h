@@ -28,11 +28,12 @@ extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
     X(shape)                                                                                       \
     X(reshape)                                                                                     \
     X(transpose)                                                                                   \
-    X(expand) X(slice) X(concat) X(pad) X(tile) X(iota) X(range) X(trilu) X(gather)                \
-        X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd) X(resize) X(reduce)      \
-            X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(conv) X(conv_transpose)        \
-                X(max_pool) X(avg_pool) X(batch_norm) X(layer_norm) X(rms_norm) X(instance_norm)   \
-                    X(lrn)
+    X(expand)                                                                                      \
+    X(slice)                                                                                       \
+    X(concat) X(pad) X(tile) X(iota) X(range) X(trilu) X(gather) X(gather_elements) X(gather_nd)   \
+        X(scatter_elements) X(scatter_nd) X(resize) X(reduce) X(arg_reduce) X(softmax) X(cumsum)   \
+            X(top_k) X(matmul) X(conv) X(conv_transpose) X(max_pool) X(avg_pool) X(batch_norm)     \
+                X(layer_norm) X(rms_norm) X(instance_norm) X(lrn)
 #define X(name)                                                                                    \
     bool tw_lower_##name(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
 TW_LOWERINGS(X)
@@ -58,10 +59,20 @@ double tw_extreme(tw_elem elem, bool highest);
 tw_value *tw_lower_accumulator(tw_lowering *l, tw_value *buffer, tw_elem elem);
 void tw_lower_finish(tw_lowering *l, const char *name, tw_value *accumulator, tw_value *buffer);
 
-/* Sizes of a buffer of static shape. */
-static inline int64_t tw_size(const tw_value *buffer, unsigned axis)
+/* The size of a buffer's axis: a number or an expression over symbols. */
+static inline tw_expr tw_size(const tw_value *buffer, unsigned axis)
 {
-    return tw_type_dim(buffer->type, axis);
+    return buffer->type->dims[axis];
+}
+/* Whether a size is that number. */
+static inline bool tw_is_size(tw_expr size, int64_t value)
+{
+    return tw_expr_is_const(size) && size->value == value;
+}
+/* Whether a size may come to 0. */
+static inline bool tw_may_be_empty(tw_expr size)
+{
+    return tw_expr_range(size, NULL, 0).lo <= 0;
 }
 
 /* An arithmetic operation by kind. */

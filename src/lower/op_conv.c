@@ -12,8 +12,9 @@ typedef struct conv {
     tw_window w;
     tw_window_axes a;
     tw_value *x, *weights;
-    const char *layout;                /* of the weights */
-    int64_t groups, channels, outputs; /* channels summed and computed per group */
+    const char *layout; /* of the weights */
+    int64_t groups;
+    tw_expr channels, outputs; /* channels summed and computed per group */
     tw_elem elem;
 } conv;
 
@@ -49,11 +50,10 @@ static tw_value *load_x(const conv *c, tw_stage *s)
     tw_context *ctx = c->l->ctx;
     tw_expr index[TW_MAX_RANK], where[2 * TW_MAX_SPATIAL];
     unsigned n_where;
-    tw_expr group =
-        tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, tw_expr_const(ctx, c->outputs));
+    tw_expr group = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, c->outputs);
     if (c->groups == 1)
         group = tw_expr_const(ctx, 0);
-    tw_expr channel = tw_expr_add(ctx, tw_expr_mulc(ctx, group, c->channels), c->a.reduce_channel);
+    tw_expr channel = tw_expr_add(ctx, tw_expr_mul(ctx, group, c->channels), c->a.reduce_channel);
     tw_window_index(s, &c->w, &c->a, channel, c->x, index, where, &n_where);
     tw_value *zero = tw_stage_const(s, c->x->type->elem, 0);
     tw_value *x = tw_stage_load_where(s, c->x, index, where, n_where, zero);
@@ -65,12 +65,13 @@ static tw_value *load_x(const conv *c, tw_stage *s)
 bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     conv c = {.l = l, .op = op, .x = in[0], .weights = in[1]};
-    c.w = tw_window_of(op, in[0]->type->rank);
+    c.w = tw_window_of(l->ctx, op, in[0]->type->rank);
     c.layout = tw_op_string(op, "kernel_layout", "OI");
     c.groups = tw_op_int(op, "groups", 1);
     unsigned channel = tw_window_channel(&c.w), first = first_tap_axis(c.layout);
-    c.channels = tw_size(in[0], channel) / c.groups;
-    c.outputs = tw_size(out[0], channel) / c.groups;
+    tw_expr groups = tw_expr_const(l->ctx, c.groups);
+    c.channels = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV, tw_size(in[0], channel), groups);
+    c.outputs = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV, tw_size(out[0], channel), groups);
     for (unsigned i = 0; i < c.w.n; i++)
         c.w.kernel[i] = tw_size(in[1], first + i);
     c.elem = tw_product_elem(in[0], out[0]);

@@ -11,8 +11,9 @@ typedef struct conv_t {
     tw_lowering *l;
     tw_window w; /* kernel: number of terms per axis */
     tw_window_axes a;
-    int64_t kernel[TW_MAX_SPATIAL];  /* real sizes */
-    int64_t groups, inputs, outputs; /* channels per group */
+    tw_expr kernel[TW_MAX_SPATIAL]; /* real sizes */
+    int64_t groups;
+    tw_expr inputs, outputs; /* channels per group */
     tw_elem elem;
 } conv_t;
 
@@ -23,17 +24,17 @@ static bool by_phase(const conv_t *c, unsigned i)
 }
 
 /* Index of x and tap of the weights along spatial axis i, and when they exist. */
-static void meet(const conv_t *c, const tw_stage *s, unsigned i, int64_t size, tw_expr *index,
-                 tw_expr *tap, tw_expr *where, unsigned *n)
+static void meet(const conv_t *c, unsigned i, tw_expr size, tw_expr *index, tw_expr *tap,
+                 tw_expr *where, unsigned *n)
 {
     tw_context *ctx = c->l->ctx;
     tw_expr stride = tw_expr_const(ctx, c->w.strides[i]), t = c->a.tap[i];
-    tw_expr e = tw_expr_addc(ctx, c->a.at[i], c->w.pads_begin[i]);
+    tw_expr e = tw_expr_add(ctx, c->a.at[i], c->w.pads_begin[i]);
     if (by_phase(c, i)) {
         tw_expr phase = tw_expr_binary(ctx, TW_EXPR_MOD, e, stride);
         *tap = tw_expr_add(ctx, phase, tw_expr_mulc(ctx, t, c->w.strides[i]));
         *index = tw_expr_sub(ctx, tw_expr_binary(ctx, TW_EXPR_FLOORDIV, e, stride), t);
-        where[(*n)++] = tw_expr_sub(ctx, tw_stage_int(s, c->kernel[i] - 1), *tap);
+        where[(*n)++] = tw_expr_sub(ctx, tw_expr_addc(ctx, c->kernel[i], -1), *tap);
     } else {
         tw_expr rest = tw_expr_sub(ctx, e, tw_expr_mulc(ctx, t, c->w.dilations[i]));
         *tap = t;
@@ -41,7 +42,7 @@ static void meet(const conv_t *c, const tw_stage *s, unsigned i, int64_t size, t
         where[(*n)++] = tw_expr_mulc(ctx, tw_expr_binary(ctx, TW_EXPR_MOD, rest, stride), -1);
     }
     where[(*n)++] = *index;
-    where[(*n)++] = tw_expr_sub(ctx, tw_stage_int(s, size - 1), *index);
+    where[(*n)++] = tw_expr_sub(ctx, tw_expr_addc(ctx, size, -1), *index);
 }
 
 static void build(const conv_t *c, tw_stage *s, tw_value *x, tw_value *weights, tw_value *acc)
@@ -50,16 +51,16 @@ static void build(const conv_t *c, tw_stage *s, tw_value *x, tw_value *weights, 
     tw_expr index[TW_MAX_RANK], kernel[TW_MAX_RANK], result[TW_MAX_RANK];
     tw_expr where[3 * TW_MAX_SPATIAL];
     unsigned n = 0;
-    tw_expr per_group = tw_expr_const(ctx, c->outputs);
-    tw_expr group = c->groups == 1 ? tw_expr_const(ctx, 0)
-                                   : tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, per_group);
+    tw_expr group = c->groups == 1
+                        ? tw_expr_const(ctx, 0)
+                        : tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, c->outputs);
     index[0] = c->a.batch;
-    tw_expr channel = tw_expr_add(ctx, tw_expr_mulc(ctx, group, c->inputs), c->a.reduce_channel);
+    tw_expr channel = tw_expr_add(ctx, tw_expr_mul(ctx, group, c->inputs), c->a.reduce_channel);
     index[tw_window_channel(&c->w)] = kernel[0] = channel;
-    kernel[1] = tw_expr_sub(ctx, c->a.channel, tw_expr_mulc(ctx, group, c->outputs));
+    kernel[1] = tw_expr_sub(ctx, c->a.channel, tw_expr_mul(ctx, group, c->outputs));
     for (unsigned i = 0; i < c->w.n; i++) {
         unsigned axis = tw_window_spatial(&c->w, i);
-        meet(c, s, i, tw_size(x, axis), &index[axis], &kernel[2 + i], where, &n);
+        meet(c, i, tw_size(x, axis), &index[axis], &kernel[2 + i], where, &n);
     }
     tw_window_result(&c->w, &c->a, result);
     tw_value *zero = tw_stage_const(s, x->type->elem, 0);
@@ -69,7 +70,8 @@ static void build(const conv_t *c, tw_stage *s, tw_value *x, tw_value *weights, 
     /* Where x is masked its tap may lie outside the weights: clamp it. */
     for (unsigned i = 0; i < c->w.n; i++)
         if (by_phase(c, i))
-            kernel[2 + i] = tw_stage_clamp(s, kernel[2 + i], 0, c->kernel[i] - 1);
+            kernel[2 + i] = tw_stage_clamp(s, kernel[2 + i], tw_stage_int(s, 0),
+                                           tw_expr_addc(ctx, c->kernel[i], -1));
     tw_value *k = tw_stage_load(s, weights, kernel);
     tw_stage_reduce_product(s, tw_stage_cast(s, v, c->elem), tw_stage_cast(s, k, c->elem), acc,
                             result);
@@ -77,16 +79,19 @@ static void build(const conv_t *c, tw_stage *s, tw_value *x, tw_value *weights, 
 
 bool tw_lower_conv_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    conv_t c = {.l = l, .w = tw_window_of(op, in[0]->type->rank)};
+    tw_context *ctx = l->ctx;
+    conv_t c = {.l = l, .w = tw_window_of(ctx, op, in[0]->type->rank)};
     unsigned channel = tw_window_channel(&c.w);
     c.groups = tw_op_int(op, "groups", 1);
-    c.inputs = tw_size(in[0], channel) / c.groups;
-    c.outputs = tw_size(out[0], channel) / c.groups;
+    tw_expr groups = tw_expr_const(ctx, c.groups);
+    c.inputs = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, tw_size(in[0], channel), groups);
+    c.outputs = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, tw_size(out[0], channel), groups);
     for (unsigned i = 0; i < c.w.n; i++) {
         c.kernel[i] = tw_size(in[1], 2 + i);
         c.w.kernel[i] = c.kernel[i];
         if (by_phase(&c, i))
-            c.w.kernel[i] = (c.kernel[i] + c.w.strides[i] - 1) / c.w.strides[i];
+            c.w.kernel[i] = tw_expr_binary(ctx, TW_EXPR_CEILDIV, c.kernel[i],
+                                           tw_expr_const(ctx, c.w.strides[i]));
     }
     c.elem = tw_product_elem(in[0], out[0]);
     c.a = tw_window_make_axes(l, &c.w, out[0], c.inputs);

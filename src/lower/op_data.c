@@ -18,12 +18,27 @@ static bool move(tw_stage *s, tw_value *x, const tw_expr *index, tw_value *out)
     return tw_stage_close(s);
 }
 
+/* Each size is stored by a block of its own. */
+static bool store_sizes(tw_lowering *l, const tw_expr *sizes, int64_t n, tw_value *out)
+{
+    for (int64_t i = 0; i < n; i++) {
+        tw_stage s;
+        tw_stage_open(l, &s, "shape", NULL, 0);
+        tw_expr at = tw_stage_int(&s, i);
+        tw_stage_store(&s, tw_stage_size(&s, TW_I64, sizes[i]), out, &at);
+        tw_stage_close(&s);
+    }
+    return true;
+}
+
 bool tw_lower_shape(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    int64_t n = tw_size(out[0], 0), start = tw_op_int(op, "start", 0);
+    int64_t n = tw_size(out[0], 0)->value, start = tw_op_int(op, "start", 0);
+    const tw_expr *dims = in[0]->type->dims + start;
     int64_t *sizes = TW_NEW_ARRAY(l->arena, int64_t, (size_t)n);
     for (int64_t i = 0; i < n; i++)
-        sizes[i] = tw_size(in[0], (unsigned)(start + i));
+        if (!tw_expr_as_const(dims[i], &sizes[i]))
+            return store_sizes(l, dims, n, out[0]);
     tw_value *table = tw_lowering_table(l, TW_I64, 1, &n, sizes, (size_t)n * sizeof *sizes);
     tw_stage s;
     open(l, op, &s, out[0]);
@@ -65,13 +80,13 @@ bool tw_lower_expand(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
 bool tw_lower_slice(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     tw_stage s;
-    tw_expr index[TW_MAX_RANK];
-    int64_t starts[TW_MAX_RANK], steps[TW_MAX_RANK];
-    int n = tw_op_ints(op, "starts", starts, TW_MAX_RANK);
+    tw_expr index[TW_MAX_RANK], starts[TW_MAX_RANK];
+    int64_t steps[TW_MAX_RANK];
+    int n = tw_graph_exprs(l->ctx, op, "starts", starts, TW_MAX_RANK);
     tw_op_ints(op, "steps", steps, TW_MAX_RANK);
     open(l, op, &s, out[0]);
     for (int i = 0; i < n; i++)
-        index[i] = tw_expr_addc(
+        index[i] = tw_expr_add(
             l->ctx, tw_expr_mulc(l->ctx, tw_stage_axis(&s, (unsigned)i), steps[i]), starts[i]);
     return move(&s, in[0], index, out[0]);
 }
@@ -82,36 +97,35 @@ bool tw_lower_tile(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *con
     tw_expr index[TW_MAX_RANK];
     open(l, op, &s, out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++)
-        index[i] = tw_expr_binary(l->ctx, TW_EXPR_MOD, tw_stage_axis(&s, i),
-                                  tw_stage_int(&s, tw_size(in[0], i)));
+        index[i] = tw_expr_binary(l->ctx, TW_EXPR_MOD, tw_stage_axis(&s, i), tw_size(in[0], i));
     return move(&s, in[0], index, out[0]);
 }
 
 /* ---- Concatenation ---- */
 
 /* Input k, which begins at `begin` of the axis: a block of its own that fills its part. */
-static void copy_part(tw_lowering *l, tw_value *x, tw_value *out, unsigned axis, int64_t begin)
+static void copy_part(tw_lowering *l, tw_value *x, tw_value *out, unsigned axis, tw_expr begin)
 {
     tw_stage s;
     tw_expr from[TW_MAX_RANK], to[TW_MAX_RANK];
     tw_stage_elementwise(l, &s, "concat", x);
     for (unsigned i = 0; i < x->type->rank; i++)
         from[i] = to[i] = tw_stage_axis(&s, i);
-    to[axis] = tw_expr_addc(l->ctx, from[axis], begin);
+    to[axis] = tw_expr_add(l->ctx, from[axis], begin);
     tw_stage_store(&s, tw_stage_load(&s, x, from), out, to);
     tw_stage_close(&s);
 }
 
 /* The values so far where the position is in front of `begin`, else those of x. */
-static tw_value *choose_part(tw_stage *s, tw_value *x, unsigned axis, int64_t begin,
+static tw_value *choose_part(tw_stage *s, tw_value *x, unsigned axis, tw_expr begin,
                              tw_value *before)
 {
     tw_context *ctx = s->l->ctx;
     tw_expr index[TW_MAX_RANK], at = tw_stage_axis(s, axis);
     for (unsigned i = 0; i < x->type->rank; i++)
         index[i] = tw_stage_axis(s, i);
-    index[axis] = tw_expr_addc(ctx, at, -begin);
-    tw_expr last = tw_stage_int(s, begin + tw_size(x, axis) - 1);
+    index[axis] = tw_expr_sub(ctx, at, begin);
+    tw_expr last = tw_expr_addc(ctx, tw_expr_add(ctx, begin, tw_size(x, axis)), -1);
     tw_expr where[] = {index[axis], tw_expr_sub(ctx, last, at)};
     return tw_stage_load_where(s, x, index, where, 2, before);
 }
@@ -121,18 +135,19 @@ static tw_value *choose_part(tw_stage *s, tw_value *x, unsigned axis, int64_t be
 bool tw_lower_concat(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     unsigned axis = (unsigned)tw_op_int(op, "axis", 0);
-    int64_t begin = 0;
+    tw_expr begin = tw_expr_const(l->ctx, 0);
     tw_stage s;
     if (!l->is_last)
         open(l, op, &s, out[0]);
     tw_value *value = l->is_last ? NULL : tw_stage_const(&s, out[0]->type->elem, 0);
-    for (unsigned i = 0; i < op->n_operands; begin += tw_size(in[i], axis), i++) {
-        if (!tw_size(in[i], axis))
+    for (unsigned i = 0; i < op->n_operands; i++) {
+        if (tw_is_size(tw_size(in[i], axis), 0))
             continue;
         if (l->is_last)
             copy_part(l, in[i], out[0], axis, begin);
         else
             value = choose_part(&s, in[i], axis, begin, value);
+        begin = tw_expr_add(l->ctx, begin, tw_size(in[i], axis));
     }
     if (!l->is_last) {
         tw_stage_store_here(&s, value, out[0]);
@@ -144,49 +159,58 @@ bool tw_lower_concat(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
 /* ---- Padding ---- */
 
 /* The position in the operand of position `at` (from the operand's beginning) outside it. */
-static tw_expr pad_index(const tw_stage *s, const char *mode, tw_expr at, int64_t size,
-                         int64_t begin, int64_t end)
+static tw_expr pad_index(const tw_stage *s, const char *mode, tw_expr at, tw_expr size,
+                         tw_expr begin, tw_expr end)
 {
     tw_context *ctx = s->l->ctx;
+    tw_expr last = tw_expr_addc(ctx, size, -1);
     if (!strcmp(mode, "edge"))
-        return tw_stage_clamp(s, at, 0, size - 1);
+        return tw_stage_clamp(s, at, tw_stage_int(s, 0), last);
     if (!strcmp(mode, "wrap"))
-        return tw_expr_binary(ctx, TW_EXPR_MOD, at, tw_stage_int(s, size));
-    if (size == 1)
+        return tw_expr_binary(ctx, TW_EXPR_MOD, at, size);
+    if (tw_is_size(size, 1))
         return tw_stage_int(s, 0);
-    tw_expr period = tw_stage_int(s, 2 * (size - 1));
+    tw_expr period = tw_expr_mulc(ctx, last, 2);
     tw_expr forward = tw_expr_binary(ctx, TW_EXPR_MAX, at, tw_expr_mulc(ctx, at, -1));
-    if (begin >= size || end >= size) /* reflected more than once */
-        forward = tw_expr_binary(ctx, TW_EXPR_MOD, at, period);
+    bool once = tw_expr_range(tw_expr_sub(ctx, last, begin), NULL, 0).lo >= 0 &&
+                tw_expr_range(tw_expr_sub(ctx, last, end), NULL, 0).lo >= 0;
+    if (!once) { /* reflected more than once; of one element all is that one */
+        tw_expr divisor = tw_expr_binary(ctx, TW_EXPR_MAX, period, tw_stage_int(s, 1));
+        forward = tw_expr_binary(ctx, TW_EXPR_MOD, at, divisor);
+    }
     return tw_expr_binary(ctx, TW_EXPR_MIN, forward, tw_expr_sub(ctx, period, forward));
 }
 
 bool tw_lower_pad(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     tw_stage s;
-    tw_expr index[TW_MAX_RANK], where[2 * TW_MAX_RANK];
-    int64_t begin[TW_MAX_RANK], end[TW_MAX_RANK];
+    tw_expr index[TW_MAX_RANK], where[2 * TW_MAX_RANK], begin[TW_MAX_RANK], end[TW_MAX_RANK];
     const char *mode = tw_op_string(op, "mode", "constant");
     bool constant = !strcmp(mode, "constant");
     unsigned n = 0;
-    tw_op_ints(op, "pads_begin", begin, TW_MAX_RANK);
-    tw_op_ints(op, "pads_end", end, TW_MAX_RANK);
+    tw_graph_exprs(l->ctx, op, "pads_begin", begin, TW_MAX_RANK);
+    tw_graph_exprs(l->ctx, op, "pads_end", end, TW_MAX_RANK);
     open(l, op, &s, out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++) {
-        int64_t size = tw_size(in[0], i);
-        tw_expr at = tw_expr_addc(l->ctx, tw_stage_axis(&s, i), -begin[i]);
-        if (!size && !constant)
+        tw_expr size = tw_size(in[0], i), last = tw_expr_addc(l->ctx, size, -1);
+        tw_expr at = tw_expr_sub(l->ctx, tw_stage_axis(&s, i), begin[i]);
+        if (tw_is_size(size, 0) && !constant)
             return tw_error(l->ctx, op->loc, "cannot pad axis %u, which is empty, by mode '%s'", i,
                             mode);
         index[i] = constant ? at : pad_index(&s, mode, at, size, begin[i], end[i]);
-        where[n++] = at;
-        where[n++] = tw_expr_sub(l->ctx, tw_stage_int(&s, size - 1), at);
+        if (constant) {
+            where[n++] = at;
+            where[n++] = tw_expr_sub(l->ctx, last, at);
+        } else if (tw_may_be_empty(size)) { /* there is nothing to repeat */
+            where[n++] = last;
+        }
     }
     tw_value *other = NULL;
-    if (constant)
-        other = op->n_operands > 1 ? tw_stage_load(&s, in[1], NULL)
-                                   : tw_stage_const(&s, out[0]->type->elem, 0);
-    tw_value *x = tw_stage_load_where(&s, in[0], index, where, constant ? n : 0, other);
+    if (constant && op->n_operands > 1)
+        other = tw_stage_load(&s, in[1], NULL);
+    else if (constant || n)
+        other = tw_stage_const(&s, out[0]->type->elem, 0);
+    tw_value *x = tw_stage_load_where(&s, in[0], index, where, n, other);
     tw_stage_store_here(&s, x, out[0]);
     return tw_stage_close(&s);
 }

@@ -23,8 +23,9 @@ static void batch_index(tw_stage *s, const tw_value *operand, unsigned operand_b
                         unsigned result_batch, tw_expr *index)
 {
     for (unsigned i = 0; i < operand_batch; i++)
-        index[i] = tw_size(operand, i) == 1 ? tw_stage_int(s, 0)
-                                            : tw_stage_axis(s, result_batch - operand_batch + i);
+        index[i] = tw_is_size(tw_size(operand, i), 1)
+                       ? tw_stage_int(s, 0)
+                       : tw_stage_axis(s, result_batch - operand_batch + i);
 }
 
 static tw_value *load_a(tw_stage *s, tw_op *op, tw_value *a, unsigned batch, tw_elem elem)

@@ -16,9 +16,9 @@ typedef struct statistics {
     bool reduced[TW_MAX_RANK];
     tw_axis axes[TW_MAX_RANK];                       /* kept axes, then reduced ones */
     tw_expr index[TW_MAX_RANK], result[TW_MAX_RANK]; /* over them */
-    int64_t dims[TW_MAX_RANK];                       /* of results: 1 where reduced */
+    tw_expr dims[TW_MAX_RANK];                       /* of results: 1 where reduced */
     unsigned rank;
-    double count;
+    tw_expr count; /* of elements per result */
 } statistics;
 
 static void add_axes(statistics *t, bool reduced, unsigned *n)
@@ -30,16 +30,18 @@ static void add_axes(statistics *t, bool reduced, unsigned *n)
         t->axes[*n] = (tw_axis){name, tw_size(t->x, i), reduced};
         t->index[i] = tw_expr_dim(t->l->ctx, (*n)++);
         t->result[i] = reduced ? tw_expr_const(t->l->ctx, 0) : t->index[i];
-        t->dims[i] = reduced ? 1 : tw_size(t->x, i);
-        t->count *= reduced ? (double)tw_size(t->x, i) : 1;
+        t->dims[i] = reduced ? tw_expr_const(t->l->ctx, 1) : tw_size(t->x, i);
+        if (reduced)
+            t->count = tw_expr_mul(t->l->ctx, t->count, tw_size(t->x, i));
     }
 }
 
 static statistics make_statistics(tw_lowering *l, const tw_op *op, tw_value *x, const bool *reduced)
 {
-    statistics t = {.l = l, .name = tw_short_name(op), .x = x, .rank = x->type->rank, .count = 1};
+    statistics t = {.l = l, .name = tw_short_name(op), .x = x, .rank = x->type->rank};
     unsigned n = 0;
     t.elem = tw_compute_elem(x->type->elem);
+    t.count = tw_expr_const(l->ctx, 1);
     for (unsigned i = 0; i < t.rank; i++)
         t.reduced[i] = reduced[i];
     add_axes(&t, false, &n);
@@ -77,7 +79,7 @@ static tw_value *finish_sum(statistics *t, const char *suffix, tw_value *sum, bo
     tw_stage s;
     tw_stage_elementwise(t->l, &s, tw_name(t->l, t->name, suffix), to);
     tw_value *v = tw_stage_load_broadcast(&s, sum, t->rank);
-    v = tw_s2(&s, TW_LOOP_DIV, v, tw_like(&s, v, t->count));
+    v = tw_s2(&s, TW_LOOP_DIV, v, tw_stage_size(&s, v->type->elem, t->count));
     if (root) {
         v = tw_s1(&s, TW_LOOP_SQRT, tw_s2(&s, TW_LOOP_ADD, v, tw_like(&s, v, epsilon)));
         v = tw_s2(&s, TW_LOOP_DIV, tw_like(&s, v, 1), v);
@@ -92,7 +94,8 @@ static tw_value *load_parameter(tw_stage *s, tw_value *parameter, unsigned first
 {
     tw_expr index[TW_MAX_RANK];
     for (unsigned i = 0; i < parameter->type->rank; i++)
-        index[i] = tw_size(parameter, i) == 1 ? tw_stage_int(s, 0) : tw_stage_axis(s, first + i);
+        index[i] =
+            tw_is_size(tw_size(parameter, i), 1) ? tw_stage_int(s, 0) : tw_stage_axis(s, first + i);
     return tw_load(s, parameter, index);
 }
 
@@ -152,7 +155,7 @@ bool tw_lower_rms_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value 
 
 bool tw_lower_instance_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    tw_window w = tw_window_of(op, in[0]->type->rank);
+    tw_window w = tw_window_of(l->ctx, op, in[0]->type->rank);
     unsigned channel = tw_window_channel(&w);
     bool reduced[TW_MAX_RANK];
     for (unsigned i = 0; i < in[0]->type->rank; i++)
@@ -163,7 +166,7 @@ bool tw_lower_instance_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_v
 
 bool tw_lower_batch_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    tw_window w = tw_window_of(op, in[0]->type->rank);
+    tw_window w = tw_window_of(l->ctx, op, in[0]->type->rank);
     tw_stage s;
     tw_stage_elementwise(l, &s, "batch_norm", out[0]);
     tw_elem elem = tw_compute_elem(out[0]->type->elem);
@@ -187,25 +190,24 @@ bool tw_lower_batch_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_valu
 /* Squares of `size` channels around each, then x / (bias + alpha / size * squares) ^ beta. */
 bool tw_lower_lrn(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    tw_window w = tw_window_of(op, in[0]->type->rank);
+    tw_window w = tw_window_of(l->ctx, op, in[0]->type->rank);
     unsigned rank = in[0]->type->rank, channel = tw_window_channel(&w);
-    int64_t size = tw_op_int(op, "size", 1), dims[TW_MAX_RANK];
+    int64_t size = tw_op_int(op, "size", 1);
     tw_axis axes[TW_MAX_RANK + 1];
     tw_expr here[TW_MAX_RANK], index[TW_MAX_RANK];
     for (unsigned i = 0; i < rank; i++) {
-        dims[i] = tw_size(in[0], i);
-        axes[i] = (tw_axis){tw_arena_printf(l->arena, "i%u", i), dims[i], false};
+        axes[i] = (tw_axis){tw_arena_printf(l->arena, "i%u", i), tw_size(in[0], i), false};
         here[i] = index[i] = tw_expr_dim(l->ctx, i);
     }
-    axes[rank] = (tw_axis){"rc", size, true};
+    axes[rank] = (tw_axis){"rc", tw_expr_const(l->ctx, size), true};
     tw_elem elem = tw_compute_elem(in[0]->type->elem);
-    tw_value *squares = tw_lowering_alloc(l, elem, rank, dims, "squares");
+    tw_value *squares = tw_lowering_alloc(l, elem, rank, in[0]->type->dims, "squares");
     tw_stage s;
     tw_stage_open(l, &s, "lrn_squares", axes, rank + 1);
     tw_expr at = tw_expr_add(l->ctx, here[channel], tw_expr_dim(l->ctx, rank));
     index[channel] = tw_expr_addc(l->ctx, at, -((size - 1) / 2));
-    tw_expr where[] = {index[channel],
-                       tw_expr_sub(l->ctx, tw_stage_int(&s, dims[channel] - 1), index[channel])};
+    tw_expr last = tw_expr_addc(l->ctx, tw_size(in[0], channel), -1);
+    tw_expr where[] = {index[channel], tw_expr_sub(l->ctx, last, index[channel])};
     tw_value *zero = tw_stage_const(&s, in[0]->type->elem, 0);
     tw_value *x = tw_stage_load_where(&s, in[0], index, where, 2, zero);
     x = tw_stage_cast(&s, x, elem);

@@ -11,9 +11,9 @@ typedef struct pool {
 
 static pool make_pool(tw_lowering *l, tw_op *op, tw_value *x, tw_value *out)
 {
-    pool p = {.l = l, .w = tw_window_of(op, x->type->rank), .x = x};
+    pool p = {.l = l, .w = tw_window_of(l->ctx, op, x->type->rank), .x = x};
     p.elem = tw_compute_elem(x->type->elem);
-    p.a = tw_window_make_axes(l, &p.w, out, 1);
+    p.a = tw_window_make_axes(l, &p.w, out, tw_expr_const(l->ctx, 1));
     return p;
 }
 
@@ -46,17 +46,15 @@ bool tw_lower_max_pool(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value 
 
 /* The number of taps of a window at position `at` that lie at or above 0 and below `size`. */
 static tw_expr count_taps(const tw_stage *s, const tw_window *w, unsigned i, tw_expr at,
-                          int64_t low, int64_t high)
+                          tw_expr low, tw_expr high)
 {
     tw_context *ctx = s->l->ctx;
-    tw_expr start = tw_expr_addc(ctx, tw_expr_mulc(ctx, at, w->strides[i]), -w->pads_begin[i]);
+    tw_expr start = tw_expr_sub(ctx, tw_expr_mulc(ctx, at, w->strides[i]), w->pads_begin[i]);
     tw_expr step = tw_stage_int(s, w->dilations[i]), zero = tw_stage_int(s, 0);
-    tw_expr first =
-        tw_expr_binary(ctx, TW_EXPR_CEILDIV, tw_expr_sub(ctx, tw_stage_int(s, low), start), step);
-    tw_expr end =
-        tw_expr_binary(ctx, TW_EXPR_CEILDIV, tw_expr_sub(ctx, tw_stage_int(s, high), start), step);
+    tw_expr first = tw_expr_binary(ctx, TW_EXPR_CEILDIV, tw_expr_sub(ctx, low, start), step);
+    tw_expr end = tw_expr_binary(ctx, TW_EXPR_CEILDIV, tw_expr_sub(ctx, high, start), step);
     first = tw_expr_binary(ctx, TW_EXPR_MAX, first, zero);
-    end = tw_expr_binary(ctx, TW_EXPR_MIN, end, tw_stage_int(s, w->kernel[i]));
+    end = tw_expr_binary(ctx, TW_EXPR_MIN, end, w->kernel[i]);
     return tw_expr_binary(ctx, TW_EXPR_MAX, tw_expr_sub(ctx, end, first), zero);
 }
 
@@ -67,9 +65,12 @@ static tw_value *divisor(tw_stage *s, const pool *p, bool count_pad, tw_elem ele
     double constant = 1;
     for (unsigned i = 0; i < p->w.n; i++) {
         unsigned axis = tw_window_spatial(&p->w, i);
-        int64_t size = tw_size(p->x, axis), n;
-        int64_t low = count_pad ? -p->w.pads_begin[i] : 0;
-        int64_t high = count_pad ? size + p->w.pads_end[i] : size;
+        int64_t n;
+        tw_expr low = tw_expr_const(p->l->ctx, 0), high = tw_size(p->x, axis);
+        if (count_pad) {
+            low = tw_expr_mulc(p->l->ctx, p->w.pads_begin[i], -1);
+            high = tw_expr_add(p->l->ctx, high, p->w.pads_end[i]);
+        }
         tw_expr count = count_taps(s, &p->w, i, tw_stage_axis(s, axis), low, high);
         count = tw_expr_simplify(p->l->ctx, count, s->ranges, s->n_dims);
         tw_range range = tw_expr_range(count, s->ranges, s->n_dims);
@@ -91,10 +92,7 @@ bool tw_lower_avg_pool(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value 
 {
     pool p = make_pool(l, op, in[0], out[0]);
     tw_elem elem = tw_elem_is_int(p.elem) ? TW_I64 : p.elem;
-    int64_t dims[TW_MAX_RANK];
-    for (unsigned i = 0; i < out[0]->type->rank; i++)
-        dims[i] = tw_size(out[0], i);
-    tw_value *sum = tw_lowering_alloc(l, elem, out[0]->type->rank, dims, "sum");
+    tw_value *sum = tw_lowering_alloc(l, elem, out[0]->type->rank, out[0]->type->dims, "sum");
     fold_window(&p, "avg_pool_sum", "add", 0, sum);
     tw_stage s;
     tw_stage_elementwise(l, &s, "avg_pool", out[0]);

@@ -11,13 +11,13 @@ typedef struct reduction {
     tw_axis axes[TW_MAX_RANK];
     tw_expr index[TW_MAX_RANK], result[TW_MAX_RANK];
     unsigned n;
-    int64_t count; /* of elements per result */
+    tw_expr count; /* of elements per result */
 } reduction;
 
 static reduction make_reduction(tw_lowering *l, const tw_value *x, const bool *reduced,
                                 bool keepdims)
 {
-    reduction r = {.count = 1};
+    reduction r = {.count = tw_expr_const(l->ctx, 1)};
     unsigned rank = x->type->rank, n_result = 0;
     for (unsigned i = 0; i < rank; i++) {
         if (reduced[i]) {
@@ -32,7 +32,7 @@ static reduction make_reduction(tw_lowering *l, const tw_value *x, const bool *r
         if (reduced[i]) {
             r.index[i] = tw_expr_dim(l->ctx, r.n);
             r.axes[r.n++] = (tw_axis){tw_arena_printf(l->arena, "r%u", i), tw_size(x, i), true};
-            r.count *= tw_size(x, i);
+            r.count = tw_expr_mul(l->ctx, r.count, tw_size(x, i));
         }
     return r;
 }
@@ -65,12 +65,12 @@ static fold fold_of(tw_graph_kind kind, tw_elem elem)
 }
 
 /* out = acc / count, for floating point and integers alike. */
-static void divide(tw_lowering *l, const char *name, tw_value *acc, tw_value *out, int64_t count)
+static void divide(tw_lowering *l, const char *name, tw_value *acc, tw_value *out, tw_expr count)
 {
     tw_stage s;
     tw_stage_elementwise(l, &s, name, out);
     tw_value *sum = tw_stage_load_broadcast(&s, acc, out->type->rank);
-    tw_value *n = tw_like(&s, sum, (double)count);
+    tw_value *n = tw_stage_size(&s, sum->type->elem, count);
     tw_stage_store_here(&s, tw_s2(&s, TW_LOOP_DIV, sum, n), out);
     tw_stage_close(&s);
 }
@@ -87,10 +87,8 @@ bool tw_lower_reduce(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
     tw_elem elem = tw_compute_elem(out[0]->type->elem);
     if (mean && tw_elem_is_int(elem))
         elem = TW_I64;
-    int64_t dims[TW_MAX_RANK];
-    for (unsigned i = 0; i < out[0]->type->rank; i++)
-        dims[i] = tw_size(out[0], i);
-    tw_value *acc = mean ? tw_lowering_alloc(l, elem, out[0]->type->rank, dims, "sum")
+    tw_type to = out[0]->type;
+    tw_value *acc = mean ? tw_lowering_alloc(l, elem, to->rank, to->dims, "sum")
                          : tw_lower_accumulator(l, out[0], elem);
     tw_stage s;
     const char *name = tw_short_name(op);

@@ -4,6 +4,7 @@
  * become expressions where a closed form exists. Cubic and antialiased modes go axis by axis, each
  * a sum over taps. */
 #include "lower/lowering.h"
+#include "lower/resize_symbolic.h"
 #include "lower/resize_table.h"
 
 #include <string.h>
@@ -12,8 +13,9 @@ typedef struct resize {
     tw_lowering *l;
     tw_op *op;
     unsigned rank;
-    bool resized[TW_MAX_RANK];
-    tw_resize_axis axes[TW_MAX_RANK];
+    bool resized[TW_MAX_RANK], symbolic[TW_MAX_RANK];
+    tw_resize_axis axes[TW_MAX_RANK]; /* of a symbolic axis `taps` alone */
+    tw_resize_symbolic computed[TW_MAX_RANK];
     bool extrapolates;
     tw_elem elem; /* of the arithmetic */
 } resize;
@@ -25,10 +27,20 @@ static bool make_tables(resize *r, const tw_value *x, const tw_value *out)
     for (unsigned i = 0; i < r->rank; i++) {
         tw_attr scale = i < scales->u.array.n ? scales->u.array.items[i] : NULL;
         bool unit = !scale || scale->u.real == 1 || scale->kind != TW_ATTR_FLOAT;
-        r->resized[i] = tw_size(x, i) != tw_size(out, i) || !unit || crop;
+        tw_expr from = tw_size(x, i), to = tw_size(out, i);
+        int64_t in, n;
+        r->resized[i] = from != to || !unit || crop;
         if (!r->resized[i])
             continue;
-        if (!tw_resize_table(r->l->ctx, r->op, i, tw_size(x, i), tw_size(out, i), &r->axes[i]))
+        r->symbolic[i] = !tw_expr_as_const(from, &in) || !tw_expr_as_const(to, &n);
+        if (r->symbolic[i]) {
+            if (!tw_resize_symbolic_make(r->l->ctx, r->op, i, from, to, &r->computed[i]))
+                return false;
+            r->axes[i].taps = r->computed[i].taps;
+            r->extrapolates = r->extrapolates || crop;
+            continue;
+        }
+        if (!tw_resize_table(r->l->ctx, r->op, i, in, n, &r->axes[i]))
             return false;
         for (int64_t o = 0; r->axes[i].outside && o < r->axes[i].out; o++)
             r->extrapolates = r->extrapolates || r->axes[i].outside[o];
@@ -47,7 +59,7 @@ static tw_expr tap_index(resize *r, tw_stage *s, unsigned axis, unsigned tap, tw
     if (tw_resize_closed_form(t, tap, &a, &b, &c)) {
         tw_expr e = tw_expr_addc(ctx, tw_expr_mulc(ctx, at, a), b);
         e = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, e, tw_expr_const(ctx, c));
-        return tw_stage_clamp(s, e, 0, t->in - 1);
+        return tw_stage_clamp(s, e, tw_stage_int(s, 0), tw_stage_int(s, t->in - 1));
     }
     int64_t *column = TW_NEW_ARRAY(r->l->arena, int64_t, (size_t)t->out);
     for (int64_t o = 0; o < t->out; o++)
@@ -76,6 +88,11 @@ static tw_value *extrapolate(resize *r, tw_stage *s, tw_value *v)
         const tw_resize_axis *t = &r->axes[i];
         if (!r->resized[i])
             continue;
+        if (r->symbolic[i]) {
+            tw_value *outside = tw_resize_symbolic_outside(&r->computed[i], s, tw_stage_axis(s, i));
+            v = tw_stage_select(s, outside, other, v);
+            continue;
+        }
         tw_value *table = tw_lowering_table(r->l, TW_BOOL, 1, &t->out, t->outside, (size_t)t->out);
         tw_expr at = tw_stage_axis(s, i);
         v = tw_stage_select(s, tw_stage_load(s, table, &at), other, v);
@@ -85,12 +102,14 @@ static tw_value *extrapolate(resize *r, tw_stage *s, tw_value *v)
     return v;
 }
 
-/* ---- Nearest and linear ---- */
+/* ---- Nearest and linear, and all of symbolic sizes ---- */
+
+enum { MAX_TAPS = 4 };
 
 /* Interpolates the axes from `axis` on; those in front have their index. The number of resized
  * axes bounds the depth. */
 static tw_value *interpolate(resize *r, tw_stage *s, tw_value *x, unsigned axis, tw_expr *index,
-                             tw_expr (*taps)[2], tw_value *(*weights)[2])
+                             tw_expr (*taps)[MAX_TAPS], tw_value *(*weights)[MAX_TAPS])
 {
     while (axis < r->rank && !r->resized[axis])
         axis++;
@@ -110,11 +129,15 @@ static tw_value *interpolate(resize *r, tw_stage *s, tw_value *x, unsigned axis,
 static bool lower_direct(resize *r, tw_value *x, tw_value *out)
 {
     tw_stage s;
-    tw_expr index[TW_MAX_RANK], taps[TW_MAX_RANK][2];
-    tw_value *weights[TW_MAX_RANK][2];
+    tw_expr index[TW_MAX_RANK], taps[TW_MAX_RANK][MAX_TAPS];
+    tw_value *weights[TW_MAX_RANK][MAX_TAPS];
     tw_stage_elementwise(r->l, &s, "resize", out);
     for (unsigned i = 0; i < r->rank; i++) {
         index[i] = tw_stage_axis(&s, i);
+        if (r->symbolic[i]) {
+            tw_resize_symbolic_taps(&r->computed[i], &s, index[i], taps[i], weights[i], r->elem);
+            continue;
+        }
         for (unsigned k = 0; r->resized[i] && k < r->axes[i].taps; k++) {
             taps[i][k] = tap_index(r, &s, i, k, index[i]);
         }
@@ -122,6 +145,8 @@ static bool lower_direct(resize *r, tw_value *x, tw_value *out)
             weights[i][1] = tap_weight(r, &s, i, 1, index[i]);
             weights[i][0] = tw_s2(&s, TW_LOOP_SUB, tw_like(&s, weights[i][1], 1), weights[i][1]);
         }
+        for (unsigned k = 0; r->resized[i] && r->axes[i].taps > 2 && k < r->axes[i].taps; k++)
+            weights[i][k] = tap_weight(r, &s, i, k, index[i]);
     }
     tw_value *v = interpolate(r, &s, x, 0, index, taps, weights);
     tw_stage_store_here(&s, extrapolate(r, &s, v), out);
@@ -130,18 +155,18 @@ static bool lower_direct(resize *r, tw_value *x, tw_value *out)
 
 /* ---- Axis by axis ---- */
 
-static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, int64_t *dims)
+static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, tw_expr *dims)
 {
     tw_axis axes[TW_MAX_RANK + 1];
     const tw_resize_axis *t = &r->axes[axis];
     tw_context *ctx = r->l->ctx;
     tw_expr index[TW_MAX_RANK], result[TW_MAX_RANK];
-    dims[axis] = t->out;
+    dims[axis] = tw_expr_const(ctx, t->out);
     for (unsigned i = 0; i < r->rank; i++) {
         axes[i] = (tw_axis){tw_arena_printf(r->l->arena, "i%u", i), dims[i], false};
         index[i] = result[i] = tw_expr_dim(ctx, i);
     }
-    axes[r->rank] = (tw_axis){"t", t->taps, true};
+    axes[r->rank] = (tw_axis){"t", tw_expr_const(ctx, t->taps), true};
     tw_value *to = tw_lowering_alloc(r->l, r->elem, r->rank, dims, "resized");
     int64_t shape[] = {t->out, t->taps};
     size_t n = (size_t)t->out * t->taps;
@@ -150,7 +175,8 @@ static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, int64_t *dims
     tw_stage s;
     tw_stage_open(r->l, &s, "resize_axis", axes, r->rank + 1);
     tw_expr at[] = {result[axis], tw_stage_axis(&s, r->rank)};
-    index[axis] = tw_stage_dim(&s, tw_stage_load(&s, positions, at), (tw_range){.lo = 0, .hi = t->in - 1});
+    index[axis] =
+        tw_stage_dim(&s, tw_stage_load(&s, positions, at), (tw_range){.lo = 0, .hi = t->in - 1});
     tw_value *w = tw_stage_cast(&s, tw_stage_load(&s, weights, at), r->elem);
     tw_value *v = tw_stage_cast(&s, tw_stage_load(&s, x, index), r->elem);
     tw_stage_reduce_product(&s, v, w, to, result);
@@ -160,7 +186,7 @@ static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, int64_t *dims
 
 static bool lower_separable(resize *r, tw_value *x, tw_value *out)
 {
-    int64_t dims[TW_MAX_RANK];
+    tw_expr dims[TW_MAX_RANK];
     for (unsigned i = 0; i < r->rank; i++)
         dims[i] = tw_size(x, i);
     for (unsigned i = 0; i < r->rank; i++)
@@ -177,17 +203,24 @@ bool tw_lower_resize(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
 {
     resize r = {.l = l, .op = op, .rank = in[0]->type->rank};
     enum { MAX_CORNERS = 16 }; /* loads for one element */
-    bool is_nearest = !strcmp(tw_op_string(op, "mode", "nearest"), "nearest"), few = true;
+    bool symbolic = false, is_nearest = !strcmp(tw_op_string(op, "mode", "nearest"), "nearest"),
+         few = true;
     unsigned corners = 1;
     tw_elem elem = in[0]->type->elem;
     r.elem = is_nearest ? elem : elem == TW_F64 ? TW_F64 : TW_F32;
     if (!make_tables(&r, in[0], out[0]))
         return false;
     for (unsigned i = 0; i < r.rank; i++)
+        symbolic = symbolic || r.symbolic[i];
+    for (unsigned i = 0; i < r.rank; i++)
         if (r.resized[i]) {
-            few = few && r.axes[i].taps <= 2;
+            few = few && r.axes[i].taps <= (symbolic ? MAX_TAPS : 2);
             corners *= few ? r.axes[i].taps : 1;
             few = few && corners <= MAX_CORNERS;
         }
+    if (symbolic && !few)
+        return tw_error(l->ctx, op->loc,
+                        "resizing along so many axes needs known sizes; fix them with "
+                        "--shape NAME=…");
     return few ? lower_direct(&r, in[0], out[0]) : lower_separable(&r, in[0], out[0]);
 }

@@ -12,7 +12,7 @@ typedef struct along {
     unsigned rank, axis;
     tw_axis axes[TW_MAX_RANK];
     tw_expr whole[TW_MAX_RANK], reduced[TW_MAX_RANK];
-    int64_t dims[TW_MAX_RANK]; /* of the reduced buffer */
+    tw_expr dims[TW_MAX_RANK]; /* of the reduced buffer */
 } along;
 
 /* For a reduction: the axis is the last of the stage. */
@@ -21,7 +21,7 @@ static along reduce_along(tw_lowering *l, const tw_value *x, unsigned axis)
     along a = {.rank = x->type->rank, .axis = axis};
     unsigned n = 0;
     for (unsigned i = 0; i < a.rank; i++) {
-        a.dims[i] = i == axis ? 1 : tw_size(x, i);
+        a.dims[i] = i == axis ? tw_expr_const(l->ctx, 1) : tw_size(x, i);
         if (i == axis)
             continue;
         a.whole[i] = a.reduced[i] = tw_expr_dim(l->ctx, n);
@@ -62,14 +62,11 @@ bool tw_lower_softmax(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *
     unsigned rank = in[0]->type->rank;
     along a = reduce_along(l, in[0], (unsigned)tw_op_int(op, "axis", 0));
     const char *name = tw_short_name(op);
-    int64_t dims[TW_MAX_RANK];
-    for (unsigned i = 0; i < rank; i++)
-        dims[i] = tw_size(in[0], i);
     tw_elem elem = tw_compute_elem(in[0]->type->elem);
     tw_stage s;
 
     tw_value *max = reduce(l, &a, tw_name(l, name, "_max"), in[0], "max", -INFINITY, "max");
-    tw_value *exps = tw_lowering_alloc(l, elem, rank, dims, "exp");
+    tw_value *exps = tw_lowering_alloc(l, elem, rank, in[0]->type->dims, "exp");
     tw_stage_elementwise(l, &s, tw_name(l, name, "_exp"), exps);
     tw_value *x = load_here(&s, in[0], rank);
     tw_value *difference = tw_s2(&s, TW_LOOP_SUB, x, load_here(&s, max, rank));
@@ -115,7 +112,9 @@ bool tw_lower_arg_reduce(tw_lowering *l, tw_op *op, tw_value *const *in, tw_valu
     if (tw_elem_is_float(elem))
         found = tw_s2(&s, TW_LOOP_OR, found, tw_stage_compare(&s, "ne", x, x));
     tw_value *at = tw_stage_cast(&s, tw_stage_index(&s, a.whole[axis]), out[0]->type->elem);
-    double none = last ? -1 : (double)tw_size(in[0], axis);
+    /* Above all positions: the size, or when it is not known what no position can be. */
+    tw_expr size = tw_size(in[0], axis);
+    double none = last ? -1 : tw_expr_is_const(size) ? (double)size->value : INT32_MAX;
     at = tw_stage_select(&s, found, at, tw_like(&s, at, none));
     tw_stage_reduce(&s, last ? "max" : "min", none, at, out[0], result);
     return tw_stage_close(&s);
@@ -136,7 +135,7 @@ bool tw_lower_cumsum(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
     for (unsigned i = 0; i < rank; i++)
         here[i] = before[i] = tw_stage_axis(&s, i);
     if (reverse)
-        here[axis] = tw_expr_sub(l->ctx, tw_stage_int(&s, tw_size(out[0], axis) - 1), step);
+        here[axis] = tw_expr_sub(l->ctx, tw_expr_addc(l->ctx, tw_size(out[0], axis), -1), step);
     before[axis] = tw_expr_addc(l->ctx, here[axis], reverse ? 1 : -1);
     tw_expr where = tw_expr_addc(l->ctx, step, -1);
     tw_value *none = tw_stage_const(&s, acc->type->elem, 0);

@@ -17,7 +17,7 @@ typedef struct top_k {
     tw_stage s;
     unsigned axis, rank;
     bool largest;
-    int64_t n, k;
+    tw_expr n, k;
     tw_value *x, *values, *indices;
     tw_value *candidate, *candidate_index; /* X[i] in compute type and i as an i64 */
     tw_expr i;
@@ -30,15 +30,24 @@ static void at(const top_k *t, tw_expr position, tw_expr *index)
         index[i] = i == t->axis ? position : tw_stage_axis(&t->s, i < t->axis ? i : i - 1);
 }
 
+/* 0 to below the size. */
+static tw_range below(tw_context *ctx, tw_expr size)
+{
+    int64_t n;
+    if (tw_expr_as_const(size, &n))
+        return (tw_range){.lo = 0, .hi = n - 1};
+    return (tw_range){.lo = 0, .hi = INT64_MAX, .top = tw_expr_addc(ctx, size, -1)};
+}
+
 /* A loop from 0 to the bound in the body; what is built next stands in it. */
-static tw_expr open_loop(top_k *t, tw_expr upper, tw_value *operand, int64_t trips,
+static tw_expr open_loop(top_k *t, tw_expr upper, tw_value *operand, tw_expr trips,
                          const char *name)
 {
     tw_context *ctx = t->s.l->ctx;
     tw_op *loop =
         tw_loop_for(&t->s.b, tw_expr_const(ctx, 0), upper, &operand, operand ? 1 : 0, NULL, name);
     t->s.b.region = &loop->regions[0];
-    return tw_stage_dim(&t->s, loop->regions[0].args[0], (tw_range){.lo = 0, .hi = trips - 1});
+    return tw_stage_dim(&t->s, loop->regions[0].args[0], below(ctx, trips));
 }
 
 static void open_if(top_k *t, tw_value *condition)
@@ -93,23 +102,23 @@ static void build(top_k *t)
     tw_stage *s = &t->s;
     tw_context *ctx = s->l->ctx;
     tw_expr index[TW_MAX_RANK];
-    t->i = open_loop(t, tw_expr_const(ctx, t->n), NULL, t->n, "i");
+    t->i = open_loop(t, t->n, NULL, t->n, "i");
     tw_value *i = s->dims[t->i->value];
     at(t, t->i, index);
     t->candidate = tw_load(s, t->x, index);
     t->candidate_index = tw_stage_cast(s, i, TW_I64);
 
-    tw_expr full = tw_expr_addc(ctx, t->i, -t->k);
-    tw_value *worst = load(t, t->values, tw_stage_int(s, t->k - 1), full, t->candidate);
-    tw_value *room = tw_stage_compare(s, "lt", i, tw_stage_const(s, TW_INDEX, (double)t->k));
+    tw_expr full = tw_expr_sub(ctx, t->i, t->k), k_last = tw_expr_addc(ctx, t->k, -1);
+    tw_value *worst = load(t, t->values, k_last, full, t->candidate);
+    tw_value *room = tw_stage_compare(s, "lt", i, tw_stage_size(s, TW_INDEX, t->k));
     open_if(t, tw_s2(s, TW_LOOP_OR, room, beats(t, t->candidate, worst)));
 
     tw_expr end = tw_expr_addc(ctx, tw_expr_dim(ctx, 0), 1);
-    end = tw_expr_binary(ctx, TW_EXPR_MIN, end, tw_expr_const(ctx, t->k));
+    end = tw_expr_binary(ctx, TW_EXPR_MIN, end, t->k);
     tw_expr step = open_loop(t, end, i, t->k, "j");
-    tw_expr last = tw_expr_binary(ctx, TW_EXPR_MIN, t->i, tw_expr_const(ctx, t->k - 1));
+    tw_expr last = tw_expr_binary(ctx, TW_EXPR_MIN, t->i, k_last);
     tw_value *j = tw_stage_index(s, tw_expr_sub(ctx, last, step));
-    insert_at(t, tw_stage_dim(s, j, (tw_range){.lo = 0, .hi = t->k - 1}));
+    insert_at(t, tw_stage_dim(s, j, below(ctx, t->k)));
 }
 
 bool tw_lower_top_k(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
@@ -127,9 +136,9 @@ bool tw_lower_top_k(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *co
             axes[n++] = (tw_axis){tw_arena_printf(l->arena, "i%u", i), tw_size(in[0], i), false};
     t.n = tw_size(in[0], t.axis);
     t.k = tw_size(out[0], t.axis);
-    if (t.k > t.n)
-        return tw_error(l->ctx, op->loc, "top_k takes %lld of %lld elements", (long long)t.k,
-                        (long long)t.n);
+    if (tw_expr_range(tw_expr_sub(l->ctx, t.n, t.k), NULL, 0).hi < 0)
+        return tw_error(l->ctx, op->loc, "top_k takes %s of %s elements",
+                        tw_print_expr(l->ctx, t.k, NULL), tw_print_expr(l->ctx, t.n, NULL));
     tw_stage_open(l, &t.s, "top_k", axes, n);
     tw_stage_sequential(&t.s);
     build(&t);

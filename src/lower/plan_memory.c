@@ -14,7 +14,9 @@
  * "Efficient Memory Management for Deep Neural Net Inference", 2020). Buffers whose sizes binds
  * define while the model runs get no place: the host is asked for each. The function gets
  * `arena_size`, and `arena_bound`: the largest sum of sizes that live at once, below which no plan
- * can be. */
+ * can be. Buffers of symbolic sizes are planned by plan_slots.c. */
+#include "lower/plan_memory.h"
+
 #include "lower/lower_passes.h"
 
 #include "base/arena.h"
@@ -30,14 +32,9 @@
 
 /* Where more placed buffers live at the same time, looking for a gap takes too long: the buffer,
  * which is one of the smaller ones then, goes behind all others. */
-enum { ALIGNMENT = 64, MAX_NEIGHBOURS = 512 };
+enum { ALIGNMENT = TW_PLAN_ALIGNMENT, MAX_NEIGHBOURS = TW_PLAN_MAX_NEIGHBOURS };
 
-typedef struct buffer {
-    tw_op *alloc;
-    size_t number; /* in the order of the program */
-    int64_t size, offset;
-    size_t first, last; /* steps: numbers of operations in the order of the text */
-} buffer;
+typedef tw_plan_buffer buffer;
 
 /* The first and last step of a loop. */
 typedef struct loop_span {
@@ -53,6 +50,7 @@ typedef struct planner {
     TW_VEC(buffer *) buffers;
     size_t steps;
     int64_t peak;
+    bool symbolic; /* whether some buffer's size is */
 } planner;
 
 static bool buffer_size(tw_context *ctx, tw_op *alloc, int64_t *out)
@@ -107,7 +105,9 @@ static bool add_buffer(planner *p, tw_op *alloc)
     *b = (buffer){.alloc = alloc, .number = p->buffers.len, .first = SIZE_MAX};
     tw_map_put_ptr(&p->by_value, tw_result(alloc, 0), b);
     tw_vec_push(p->arena, &p->buffers, b);
-    return buffer_size(p->ctx, alloc, &b->size);
+    bool symbolic = !tw_type_is_static(alloc->results[0].type);
+    p->symbolic = p->symbolic || symbolic;
+    return symbolic || buffer_size(p->ctx, alloc, &b->size);
 }
 
 /* An operation at step p->steps: the buffers that it touches live then. */
@@ -143,7 +143,7 @@ static bool collect(planner *p, tw_op *func)
     return true;
 }
 
-static int larger_first(const void *x, const void *y)
+int tw_plan_larger_first(const void *x, const void *y)
 {
     const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
     if (a->size != b->size)
@@ -225,15 +225,17 @@ static bool run(tw_pass_run *pass)
     p.loops = tw_map_make(p.arena);
     if (!collect(&p, pass->root) || !total_fits(&p))
         return false;
+    pass->changes += p.buffers.len;
+    if (p.symbolic)
+        return tw_plan_slots(pass->root, p.buffers.data, p.buffers.len, p.steps);
     if (p.buffers.len)
-        qsort(p.buffers.data, p.buffers.len, sizeof *p.buffers.data, larger_first);
+        qsort(p.buffers.data, p.buffers.len, sizeof *p.buffers.data, tw_plan_larger_first);
     place_all(&p);
     for (size_t i = 0; i < p.buffers.len; i++)
         tw_op_set_attr(p.buffers.data[i]->alloc, "offset",
                        tw_attr_int(p.ctx, p.buffers.data[i]->offset));
     tw_op_set_attr(pass->root, "arena_size", tw_attr_int(p.ctx, p.peak));
     tw_op_set_attr(pass->root, "arena_bound", tw_attr_int(p.ctx, lower_bound(&p)));
-    pass->changes += p.buffers.len;
     return true;
 }
 

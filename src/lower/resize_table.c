@@ -171,13 +171,15 @@ bool tw_resize_table(tw_context *ctx, const tw_op *op, unsigned axis, int64_t in
                    .mode = tw_op_string(op, "mode", "nearest"),
                    .coordinates = tw_op_string(op, "coordinates", "half_pixel"),
                    .nearest = tw_op_string(op, "nearest", "round_prefer_floor"),
-                   .scale = (float)item(op, "scales", axis, (double)out / (double)in),
+                   .scale = (float)item(op, "scales", axis, 0),
                    .roi_start = (float)item(op, "roi", axis, 0),
                    .roi_end = (float)item(op, "roi", rank + axis, 1),
                    .in = in,
                    .out = out,
                    .exclude_outside = tw_op_bool(op, "exclude_outside", false),
                    .cubic = (float)tw_op_float(op, "cubic_coeff", -0.75)};
+    if (s.scale == 0) /* the ratio of the sizes */
+        s.scale = (float)out / (float)in;
     if (!check(ctx, &s))
         return false;
     bool is_nearest = !strcmp(s.mode, "nearest"), linear = !strcmp(s.mode, "linear");
@@ -199,7 +201,7 @@ bool tw_resize_table(tw_context *ctx, const tw_op *op, unsigned axis, int64_t in
 
 /* ---- Closed form ---- */
 
-static bool fits(const tw_resize_axis *t, unsigned tap, int64_t a, int64_t b, int64_t c)
+bool tw_resize_fits(const tw_resize_axis *t, unsigned tap, int64_t a, int64_t b, int64_t c)
 {
     for (int64_t o = 0; o < t->out; o++) {
         int64_t n = o * a + b;
@@ -231,7 +233,7 @@ bool tw_resize_closed_form(const tw_resize_axis *t, unsigned tap, int64_t *a, in
             if (*c > MAX_DENOMINATOR || *a > INT32_MAX)
                 continue;
             for (*b = -*c; *b <= *c + *a; (*b)++)
-                if (fits(t, tap, *a, *b, *c))
+                if (tw_resize_fits(t, tap, *a, *b, *c))
                     return true;
         }
     }

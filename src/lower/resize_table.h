@@ -21,5 +21,7 @@ bool tw_resize_table(tw_context *ctx, const tw_op *op, unsigned axis, int64_t in
 /* Whether column `tap` of the index is min(max((o * a + b) floordiv c, 0), in - 1) for all o. */
 bool tw_resize_closed_form(const tw_resize_axis *table, unsigned tap, int64_t *a, int64_t *b,
                            int64_t *c);
+/* The same of given numbers. */
+bool tw_resize_fits(const tw_resize_axis *table, unsigned tap, int64_t a, int64_t b, int64_t c);
 
 #endif

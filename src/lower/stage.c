@@ -23,7 +23,7 @@ static tw_loop_iter iter_of(tw_stage *s, unsigned i)
     tw_context *ctx = s->l->ctx;
     return (tw_loop_iter){.name = tw_arena_printf(s->l->arena, "v%s", s->axes[i].name),
                           .reduce = s->axes[i].reduce,
-                          .extent = tw_expr_const(ctx, s->axes[i].extent),
+                          .extent = s->axes[i].extent,
                           .binding = tw_expr_dim(ctx, i)};
 }
 
@@ -51,8 +51,10 @@ void tw_stage_open(tw_lowering *l, tw_stage *s, const char *name, const tw_axis 
     s->b = tw_builder_at_end(l->ctx, &s->block->regions[1], b.loc);
     for (unsigned i = 0; i < n; i++) {
         s->dims[i] = s->block->regions[1].args[i];
-        int64_t last = axes[i].extent - 1;
-        s->ranges[i] = (tw_range){.lo = 0, .hi = last > 0 ? last : 0};
+        int64_t size = tw_expr_range(axes[i].extent, NULL, 0).hi;
+        s->ranges[i].hi = size == INT64_MAX ? size : size > 0 ? size - 1 : 0;
+        if (!tw_expr_is_const(axes[i].extent))
+            s->ranges[i].top = tw_expr_addc(l->ctx, axes[i].extent, -1);
     }
 }
 
@@ -69,8 +71,8 @@ void tw_stage_sequential(tw_stage *s)
     tw_op_set_attr(s->block, "order", tw_attr_string(s->l->ctx, "sequential"));
 }
 
-/* A reduction over nothing: its result everywhere. */
-static void fill_empty(tw_stage *s)
+/* A reduction over nothing: its result everywhere, if `when` (NULL: it always) is >= 0. */
+static void fill_empty(tw_stage *s, tw_expr when)
 {
     unsigned n = 0;
     while (n < s->n_axes && !s->axes[n].reduce)
@@ -79,21 +81,54 @@ static void fill_empty(tw_stage *s)
     tw_stage_open(s->l, &fill, "empty", s->axes, n);
     tw_value *value = tw_stage_const(&fill, s->empty_buffer->type->elem, s->empty_value);
     tw_stage_store(&fill, value, s->empty_buffer, s->empty_index);
+    if (when)
+        tw_op_set_attr(fill.block, "where", tw_attr_map(s->l->ctx, n, &when, 1));
+}
+
+/* Whether each result of the operation is empty where the size is 0. */
+static bool empties_results(const tw_op *op, tw_expr size)
+{
+    for (unsigned i = 0; i < op->n_results; i++) {
+        tw_type type = op->results[i].type;
+        unsigned d = 0;
+        while (d < type->rank && type->dims[d] != size)
+            d++;
+        if (d == type->rank)
+            return false;
+    }
+    return op->n_results > 0;
+}
+
+/* What is >= 0 when the reduction is over nothing although the operation has results; NULL when
+ * that cannot be. */
+static tw_expr when_empty(const tw_stage *s)
+{
+    tw_expr count = NULL;
+    for (unsigned i = 0; i < s->n_axes; i++) {
+        tw_expr size = s->axes[i].extent;
+        if (s->axes[i].reduce && tw_may_be_empty(size) && !empties_results(s->l->op, size))
+            count = count ? tw_expr_mul(s->l->ctx, count, size) : size;
+    }
+    return count ? tw_expr_mulc(s->l->ctx, count, -1) : NULL;
 }
 
 bool tw_stage_close(tw_stage *s)
 {
     bool empty = false, empty_result = false;
     for (unsigned i = 0; i < s->n_axes; i++)
-        if (!s->axes[i].extent) {
+        if (tw_is_size(s->axes[i].extent, 0)) {
             empty = true;
             empty_result = empty_result || !s->axes[i].reduce;
         }
     if (empty) {
         tw_op_erase(s->outer);
         if (s->empty_buffer && !empty_result)
-            fill_empty(s);
+            fill_empty(s, NULL);
+        return true;
     }
+    tw_expr when = s->empty_buffer ? when_empty(s) : NULL;
+    if (when)
+        fill_empty(s, when);
     return true;
 }
 
@@ -170,28 +205,29 @@ tw_expr tw_stage_linear(const tw_stage *s, tw_type shape, const tw_expr *index)
     tw_context *ctx = s->l->ctx;
     tw_expr position = tw_expr_const(ctx, 0);
     for (unsigned i = 0; i < shape->rank; i++)
-        position = tw_expr_add(ctx, tw_expr_mulc(ctx, position, tw_type_dim(shape, i)), index[i]);
+        position = tw_expr_add(ctx, tw_expr_mul(ctx, position, shape->dims[i]), index[i]);
     return position;
 }
 
 void tw_stage_delinear(const tw_stage *s, tw_type shape, tw_expr position, tw_expr *index)
 {
     tw_context *ctx = s->l->ctx;
-    int64_t stride = 1;
+    tw_expr stride = tw_expr_const(ctx, 1);
     for (unsigned i = shape->rank; i-- > 0;) {
-        int64_t size = tw_type_dim(shape, i);
-        tw_expr at = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, position, tw_expr_const(ctx, stride));
-        tw_expr in = tw_expr_binary(ctx, TW_EXPR_MOD, at, tw_expr_const(ctx, size));
-        index[i] = simplify(s, size == 1 ? tw_expr_const(ctx, 0) : in);
-        stride *= size;
+        tw_expr size = shape->dims[i];
+        tw_expr at = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, position, stride);
+        /* The first axis' quotient is below its size, which ranges show of numbers only. */
+        tw_expr in = i || tw_expr_is_const(size) ? tw_expr_binary(ctx, TW_EXPR_MOD, at, size) : at;
+        index[i] = simplify(s, tw_is_size(size, 1) ? tw_expr_const(ctx, 0) : in);
+        stride = tw_expr_mul(ctx, stride, size);
     }
 }
 
-tw_expr tw_stage_clamp(const tw_stage *s, tw_expr e, int64_t lo, int64_t hi)
+tw_expr tw_stage_clamp(const tw_stage *s, tw_expr e, tw_expr lo, tw_expr hi)
 {
     tw_context *ctx = s->l->ctx;
-    tw_expr above = tw_expr_binary(ctx, TW_EXPR_MAX, e, tw_expr_const(ctx, lo));
-    return simplify(s, tw_expr_binary(ctx, TW_EXPR_MIN, above, tw_expr_const(ctx, hi)));
+    tw_expr above = tw_expr_binary(ctx, TW_EXPR_MAX, e, lo);
+    return simplify(s, tw_expr_binary(ctx, TW_EXPR_MIN, above, hi));
 }
 
 /* ---- Access ---- */
@@ -210,6 +246,15 @@ static tw_value *constant_load(tw_stage *s, const tw_value *buffer)
                                   : tw_loop_const_int(&s->b, type, v.integer);
 }
 
+/* Whether symbolic sizes show that e is at least 0; of numbers ranges tell. */
+static bool never_below_0(const tw_stage *s, tw_expr e)
+{
+    bool symbolic = false;
+    for (unsigned i = 0; i < s->n_dims; i++)
+        symbolic = symbolic || s->ranges[i].top;
+    return symbolic && tw_expr_at_least(s->l->ctx, e, 0, s->ranges, s->n_dims);
+}
+
 /* Drops what always holds; false when some condition never does. */
 static bool possible(const tw_stage *s, const tw_expr *where, unsigned n, tw_expr *kept,
                      unsigned *n_kept)
@@ -220,7 +265,7 @@ static bool possible(const tw_stage *s, const tw_expr *where, unsigned n, tw_exp
         tw_range range = tw_expr_range(e, s->ranges, s->n_dims);
         if (range.hi < 0)
             return false;
-        if (range.lo < 0)
+        if (range.lo < 0 && !never_below_0(s, e))
             kept[(*n_kept)++] = e;
     }
     return true;
@@ -256,7 +301,7 @@ tw_value *tw_stage_load_broadcast(tw_stage *s, tw_value *buffer, unsigned result
     unsigned rank = buffer->type->rank;
     for (unsigned i = 0; i < rank; i++) {
         unsigned axis = result_rank - rank + i;
-        bool repeated = tw_size(buffer, i) == 1 && s->axes[axis].extent != 1;
+        bool repeated = tw_is_size(tw_size(buffer, i), 1) && !tw_is_size(s->axes[axis].extent, 1);
         index[i] = repeated ? tw_stage_int(s, 0) : tw_stage_axis(s, axis);
     }
     return tw_stage_load(s, buffer, index);

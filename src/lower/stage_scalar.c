@@ -10,14 +10,11 @@ tw_context *tw_lowering_context(tw_lowering *l)
     return l->ctx;
 }
 
-tw_value *tw_lowering_alloc(tw_lowering *l, tw_elem elem, unsigned rank, const int64_t *dims,
+tw_value *tw_lowering_alloc(tw_lowering *l, tw_elem elem, unsigned rank, const tw_expr *dims,
                             const char *name)
 {
-    tw_expr sizes[TW_MAX_RANK];
-    for (unsigned i = 0; i < rank; i++)
-        sizes[i] = tw_expr_const(l->ctx, dims[i]);
     tw_builder b = tw_builder_at_end(l->ctx, &l->kernel->regions[0], l->op->loc);
-    return tw_loop_alloc(&b, tw_type_buffer(l->ctx, elem, rank, sizes, ""), name);
+    return tw_loop_alloc(&b, tw_type_buffer(l->ctx, elem, rank, dims, ""), name);
 }
 
 tw_value *tw_lowering_table(tw_lowering *l, tw_elem elem, unsigned rank, const int64_t *dims,
@@ -67,6 +64,12 @@ tw_value *tw_stage_const(tw_stage *s, tw_elem elem, double value)
                                   : tw_loop_const_int(&s->b, type, v.integer);
 }
 
+tw_value *tw_stage_size(tw_stage *s, tw_elem elem, tw_expr size)
+{
+    return tw_expr_is_const(size) ? tw_stage_const(s, elem, (double)size->value)
+                                  : tw_stage_cast(s, tw_stage_index(s, size), elem);
+}
+
 tw_value *tw_stage_cast(tw_stage *s, tw_value *value, tw_elem elem)
 {
     if (value->type->elem == elem)
@@ -95,10 +98,7 @@ tw_value *tw_lower_accumulator(tw_lowering *l, tw_value *buffer, tw_elem elem)
 {
     if (buffer->type->elem == elem)
         return buffer;
-    int64_t dims[TW_MAX_RANK];
-    for (unsigned i = 0; i < buffer->type->rank; i++)
-        dims[i] = tw_size(buffer, i);
-    return tw_lowering_alloc(l, elem, buffer->type->rank, dims, "acc");
+    return tw_lowering_alloc(l, elem, buffer->type->rank, buffer->type->dims, "acc");
 }
 
 void tw_lower_finish(tw_lowering *l, const char *name, tw_value *accumulator, tw_value *buffer)

@@ -14,13 +14,17 @@
  *
  * graph.if becomes core.if, whose branches compute into the buffers of its results. graph.loop
  * becomes core.loop: a state has one buffer, which a trip reads and overwrites at its end; a row of
- * results is copied to its place in their stack. */
+ * results is copied to its place in their stack.
+ *
+ * The module's attribute `symbols` lists the symbols that the inputs' sizes define. */
 #include "lower/to_loops.h"
 
 #include "dialect/core/core.h"
 #include "lower/kernel.h"
 #include "lower/lowering.h"
 #include "lower/view_of.h"
+
+#include "base/vec.h"
 
 #include <string.h>
 
@@ -212,14 +216,8 @@ static bool call_kernel(to_loops *t, tw_op *op)
 /* The value whose memory this one is a view of all of. */
 static tw_value *base_of(tw_value *value)
 {
-    int64_t offset, whole, part;
-    while (value->op && tw_lower_is_view(value->op, &offset) && !offset) {
-        tw_value *from = tw_operand(value->op, 0);
-        if (!tw_type_static_count(from->type, &whole) ||
-            !tw_type_static_count(value->type, &part) || whole != part)
-            break;
-        value = from;
-    }
+    while (value->op && tw_lower_is_whole_view(value->op))
+        value = tw_operand(value->op, 0);
     return value;
 }
 
@@ -484,6 +482,13 @@ static bool lower_bind(to_loops *t, const tw_op *op)
     return true;
 }
 
+static bool lower_check(to_loops *t, const tw_op *op)
+{
+    tw_build(&t->body, &tw_loop_ops[TW_LOOP_CHECK], NULL, 0, NULL, 0, "sets",
+             tw_op_attr(op, "sets"), "message", tw_op_attr(op, "message"), NULL);
+    return true;
+}
+
 static bool lower_fail(to_loops *t, const tw_op *op)
 {
     tw_build(&t->body, &tw_core_ops[TW_CORE_FAIL], NULL, 0, NULL, 0, "message",
@@ -510,6 +515,8 @@ static bool lower_op(to_loops *t, tw_op *op)
         return lower_fail(t, op);
     case TW_GRAPH_BIND:
         return lower_bind(t, op);
+    case TW_GRAPH_CHECK:
+        return lower_check(t, op);
     default:
         break;
     }
@@ -527,20 +534,6 @@ static bool lower_ops(to_loops *t, tw_region *region)
         if (!lower_op(t, op))
             return false;
     t->body.loc = t->kernels.loc = region->last->loc;
-    return true;
-}
-
-static bool check_inputs(tw_context *ctx, const tw_op *func)
-{
-    const tw_region *region = &func->regions[0];
-    for (unsigned i = 0; i < region->n_args; i++)
-        if (!tw_type_is_static(region->args[i]->type)) {
-            const char *name = region->args[i]->name ? region->args[i]->name : "?";
-            return tw_error(ctx, func->loc,
-                            "input '%s' has symbolic sizes, %s; fix them with "
-                            "--shape %s=…",
-                            name, tw_print_type(ctx, region->args[i]->type), name);
-        }
     return true;
 }
 
@@ -572,8 +565,6 @@ static tw_op *new_function(to_loops *t, tw_op *func, const tw_op *ret)
 static bool lower_function(to_loops *t, tw_op *func)
 {
     tw_op *ret = tw_core_func_return(func);
-    if (!check_inputs(t->ctx, func))
-        return false;
     tw_region *old = &func->regions[0];
     tw_op *made = new_function(t, func, ret);
     t->kernels = tw_builder_before(t->ctx, made);
@@ -593,6 +584,51 @@ static bool lower_function(to_loops *t, tw_op *func)
     tw_core_return(&t->body, NULL, 0);
     tw_op_erase(func);
     return true;
+}
+
+/* ---- Symbols ---- */
+
+typedef struct symbols {
+    tw_arena *arena;
+    tw_map seen;
+    TW_VEC(tw_attr) names;
+} symbols;
+
+static void add_symbol(tw_context *ctx, symbols *s, const char *name)
+{
+    if (!tw_map_put_str(&s->seen, name, s))
+        tw_vec_push(s->arena, &s->names, tw_attr_string(ctx, name));
+}
+
+/* The depth of expressions is bounded by construction. */
+static void add_symbols_of(tw_context *ctx, symbols *s, tw_expr e)
+{
+    if (e->kind == TW_EXPR_SYM)
+        add_symbol(ctx, s, e->symbol);
+    if (!e->lhs)
+        return;
+    add_symbols_of(ctx, s, e->lhs);
+    add_symbols_of(ctx, s, e->rhs);
+}
+
+/* The module's `symbols`: those of the inputs of @main, then others that it lists. */
+static void list_symbols(tw_context *ctx, tw_op *module)
+{
+    tw_arena *arena = tw_context_arena(ctx);
+    symbols s = {.arena = arena, .seen = tw_map_make(arena)};
+    tw_attr listed = tw_op_attr(module, "symbols");
+    const tw_op *main = tw_core_lookup(module, "main");
+    for (unsigned i = 0; main && i < main->regions[0].n_args; i++) {
+        tw_type type = main->regions[0].args[i]->type;
+        for (unsigned d = 0; d < type->rank; d++)
+            add_symbols_of(ctx, &s, type->dims[d]);
+    }
+    if (tw_op_attr(module, "input_symbols"))
+        tw_op_set_attr(module, "input_symbols", tw_attr_int(ctx, (int64_t)s.names.len));
+    for (size_t i = 0; listed && i < listed->u.array.n; i++)
+        add_symbol(ctx, &s, listed->u.array.items[i]->u.string.text);
+    if (s.names.len)
+        tw_op_set_attr(module, "symbols", tw_attr_array(ctx, s.names.data, s.names.len));
 }
 
 /* ---- The pass ---- */
@@ -619,6 +655,7 @@ static bool run(tw_pass_run *pass)
                   .module = pass->root};
     if (!tw_dialect_register(ctx, &tw_loop_dialect))
         return false;
+    list_symbols(ctx, pass->root);
     tw_region *body = tw_core_body(pass->root);
     for (tw_op *op = body->first; op; op = op->next)
         if (op->def->traits & TW_TRAIT_SYMBOL)

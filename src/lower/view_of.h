@@ -6,7 +6,11 @@
 
 /* Whether the result's elements lie in the operand's memory in the result's order, `*offset`
  * elements behind its beginning: reshapes, transposes that move axes of size 1 only, expansions by
- * such axes, slices of adjacent elements. Types are static. */
+ * such axes, slices of adjacent elements. Sizes may be
+ * symbolic, where that is certain. */
 bool tw_lower_is_view(const tw_op *op, int64_t *offset);
+
+/* The same for views that are all of the operand. */
+bool tw_lower_is_whole_view(const tw_op *op);
 
 #endif

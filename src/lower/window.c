@@ -3,17 +3,20 @@
 
 #include <string.h>
 
-tw_window tw_window_of(const tw_op *op, unsigned rank)
+tw_window tw_window_of(tw_context *ctx, const tw_op *op, unsigned rank)
 {
     tw_window w = {.n = rank - 2};
     w.channels_last = !strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC");
-    for (unsigned i = 0; i < w.n; i++)
-        w.kernel[i] = w.strides[i] = w.dilations[i] = 1;
-    tw_op_ints(op, "kernel", w.kernel, (int)w.n);
+    for (unsigned i = 0; i < w.n; i++) {
+        w.strides[i] = w.dilations[i] = 1;
+        w.kernel[i] = tw_expr_const(ctx, 1);
+        w.pads_begin[i] = w.pads_end[i] = tw_expr_const(ctx, 0);
+    }
+    tw_graph_exprs(ctx, op, "kernel", w.kernel, w.n);
     tw_op_ints(op, "strides", w.strides, (int)w.n);
     tw_op_ints(op, "dilations", w.dilations, (int)w.n);
-    tw_op_ints(op, "pads_begin", w.pads_begin, (int)w.n);
-    tw_op_ints(op, "pads_end", w.pads_end, (int)w.n);
+    tw_graph_exprs(ctx, op, "pads_begin", w.pads_begin, w.n);
+    tw_graph_exprs(ctx, op, "pads_end", w.pads_end, w.n);
     return w;
 }
 
@@ -36,31 +39,32 @@ static const char *spatial_name(tw_lowering *l, const tw_window *w, unsigned i, 
     return tw_arena_printf(l->arena, "%ss%u", prefix, i);
 }
 
-static tw_expr add_axis(tw_lowering *l, tw_window_axes *a, const char *name, int64_t extent,
+static tw_expr add_axis(tw_lowering *l, tw_window_axes *a, const char *name, tw_expr extent,
                         bool reduce)
 {
     a->axes[a->n] = (tw_axis){name, extent, reduce};
     return tw_expr_dim(l->ctx, a->n++);
 }
 
-static void add_reduction(tw_lowering *l, const tw_window *w, tw_window_axes *a, int64_t channels)
+static void add_reduction(tw_lowering *l, const tw_window *w, tw_window_axes *a, tw_expr channels)
 {
     unsigned before = a->n;
+    bool several = !tw_is_size(channels, 1);
     tw_expr zero = tw_expr_const(l->ctx, 0);
     a->reduce_channel = zero;
-    if (!w->channels_last && channels != 1)
+    if (!w->channels_last && several)
         a->reduce_channel = add_axis(l, a, "rc", channels, true);
     for (unsigned i = 0; i < w->n; i++) {
         a->tap[i] = zero;
-        if (w->kernel[i] != 1)
+        if (!tw_is_size(w->kernel[i], 1))
             a->tap[i] = add_axis(l, a, spatial_name(l, w, i, "r"), w->kernel[i], true);
     }
-    if ((w->channels_last && channels != 1) || a->n == before)
+    if ((w->channels_last && several) || a->n == before)
         a->reduce_channel = add_axis(l, a, "rc", channels, true);
 }
 
 tw_window_axes tw_window_make_axes(tw_lowering *l, const tw_window *w, const tw_value *result,
-                                   int64_t channels)
+                                   tw_expr channels)
 {
     tw_window_axes a = {.n = 0};
     unsigned channel = tw_window_channel(w);
@@ -88,10 +92,10 @@ void tw_window_index(const tw_stage *s, const tw_window *w, const tw_window_axes
         unsigned axis = tw_window_spatial(w, i);
         tw_expr e = tw_expr_add(ctx, tw_expr_mulc(ctx, a->at[i], w->strides[i]),
                                 tw_expr_mulc(ctx, a->tap[i], w->dilations[i]));
-        e = tw_expr_addc(ctx, e, -w->pads_begin[i]);
+        e = tw_expr_sub(ctx, e, w->pads_begin[i]);
         index[axis] = e;
         where[(*n_where)++] = e;
-        where[(*n_where)++] = tw_expr_sub(ctx, tw_expr_const(ctx, tw_size(x, axis) - 1), e);
+        where[(*n_where)++] = tw_expr_sub(ctx, tw_expr_addc(ctx, tw_size(x, axis), -1), e);
     }
 }
 

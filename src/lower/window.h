@@ -10,12 +10,13 @@ enum { TW_MAX_SPATIAL = TW_MAX_RANK - 2 };
 typedef struct tw_window {
     unsigned n;
     bool channels_last;
-    int64_t kernel[TW_MAX_SPATIAL], strides[TW_MAX_SPATIAL], dilations[TW_MAX_SPATIAL];
-    int64_t pads_begin[TW_MAX_SPATIAL], pads_end[TW_MAX_SPATIAL];
+    int64_t strides[TW_MAX_SPATIAL], dilations[TW_MAX_SPATIAL];
+    tw_expr kernel[TW_MAX_SPATIAL], pads_begin[TW_MAX_SPATIAL], pads_end[TW_MAX_SPATIAL];
 } tw_window;
 
-/* Reads all but the kernel's sizes; `rank` is that of the tensor that windows slide over. */
-tw_window tw_window_of(const tw_op *op, unsigned rank);
+/* Reads all; kernels without the attribute are 1 wide. `rank` is that of the tensor that windows
+ * slide over. */
+tw_window tw_window_of(tw_context *ctx, const tw_op *op, unsigned rank);
 
 /* The tensor's axis that spatial axis i or the channels are. */
 unsigned tw_window_spatial(const tw_window *w, unsigned i);
@@ -34,7 +35,7 @@ typedef struct tw_window_axes {
 /* `channels` are summed over (1: none). Reduction axes of size 1 are left out, save when no other
  * would be left. */
 tw_window_axes tw_window_make_axes(tw_lowering *l, const tw_window *w, const tw_value *result,
-                                   int64_t channels);
+                                   tw_expr channels);
 
 /* The index of x that tap t of the window at the result's position falls on, and the conditions
  * (two per spatial axis) of lying inside; `index` gets all but the channel. */

@@ -62,7 +62,7 @@ static void unknown_attributes_are_refused(void **state)
     tw_context *ctx = new_context();
     assert_null(lower_text(ctx, "(%x: tensor<2xf32>) -> tensor<4xf32> { %0 = graph.resize %x"
                                 " {mode = \"linear\", coordinates = \"half_pixel\","
-                                " scales = [0.0]} : tensor<4xf32> return %0 }"));
+                                " scales = [-1.0]} : tensor<4xf32> return %0 }"));
     assert_true(tw_error_count(ctx) > 0);
     tw_context_destroy(ctx);
 }

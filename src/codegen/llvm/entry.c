@@ -132,8 +132,22 @@ static bool emit_core(tw_cg *cg, tw_op *op, region_builder build)
     }
 }
 
+static void check(tw_cg *cg, tw_op *op)
+{
+    tw_cg_mask set = tw_cg_set(cg, op, 0, tw_op_attr(op, "sets"));
+    LLVMValueRef failed = set.never     ? LLVMConstInt(cg->i1, 1, false)
+                          : set.uniform ? LLVMBuildNot(cg->b, set.uniform, "")
+                                        : NULL;
+    if (failed)
+        tw_cg_exit_if(cg, failed, tw_op_string(op, "message", ""));
+}
+
 bool tw_cg_core(tw_cg *cg, tw_op *op)
 {
+    if (tw_is_loop(op, TW_LOOP_CHECK)) {
+        check(cg, op);
+        return true;
+    }
     return emit_core(cg, op, tw_cg_region);
 }
 
@@ -176,7 +190,7 @@ static bool is_place(const tw_op *op)
 static bool is_step(const tw_cg *cg, const tw_op *op)
 {
     return tw_is_core(op, TW_CORE_CALL) || tw_is_loop(op, TW_LOOP_BIND) ||
-           tw_is_loop(op, TW_LOOP_PROVIDE) ||
+           tw_is_loop(op, TW_LOOP_PROVIDE) || tw_is_loop(op, TW_LOOP_CHECK) ||
            (tw_is_loop(op, TW_LOOP_ALLOC) && tw_cg_in_frame(cg, &op->results[0]));
 }
 

@@ -84,3 +84,17 @@ tw_type tw_graph_broadcast_type(tw_context *ctx, tw_type a, tw_type b)
     }
     return tw_type_tensor(ctx, a->elem, rank, dims, NULL);
 }
+
+int tw_graph_exprs(tw_context *ctx, const tw_op *op, const char *name, tw_expr *out, unsigned max)
+{
+    tw_attr list = tw_op_attr(op, name);
+    if (!list || list->kind != TW_ATTR_ARRAY)
+        return -1;
+    unsigned n = 0;
+    for (; n < list->u.array.n && n < max; n++) {
+        tw_attr item = list->u.array.items[n];
+        out[n] =
+            item->kind == TW_ATTR_MAP ? item->u.map.exprs[0] : tw_expr_const(ctx, item->u.integer);
+    }
+    return (int)n;
+}

@@ -219,6 +219,12 @@ static tw_graph_rule elementwise_rule(tw_graph_kind kind)
     }
 }
 
+static bool check_check(const tw_graph_check *c)
+{
+    return !tw_op_attr(c->op, "sets")->u.map.n_dims ||
+           tw_gv_error(c, "'sets' is over symbols alone");
+}
+
 /* ---- All ---- */
 
 static tw_graph_rule find_rule(tw_graph_kind kind)
@@ -227,6 +233,7 @@ static tw_graph_rule find_rule(tw_graph_kind kind)
                          : kind == TW_GRAPH_GROUP  ? check_group
                          : kind == TW_GRAPH_YIELD  ? check_yield
                          : kind == TW_GRAPH_BIND   ? check_bind
+                         : kind == TW_GRAPH_CHECK  ? check_check
                          : kind == TW_GRAPH_IF     ? check_if
                          : kind == TW_GRAPH_LOOP   ? check_loop
                                                    : elementwise_rule(kind);

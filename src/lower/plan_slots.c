@@ -1,0 +1,191 @@
+/* plan_slots.c: a memory plan for all sizes at once.
+ *
+ * Buffers share slots: in one are buffers that live at different times. A slot is as large as the
+ * largest of them, which only a run's sizes tell, and slots lie one behind the other:
+ *
+ *     %a: buffer<n x f32>, %b: buffer<8xf32> later      slot 0: max of both
+ *     %c: buffer<n * 4 x f32> at the same time    ->    slot 1, offset = size of slot 0
+ *
+ * Buffers come from the largest to the smallest at typical sizes, so that a slot's first one is
+ * mostly its largest; each goes into the smallest slot that certainly holds it, else one that it
+ * may make larger, else a new one. What is certain are bounds of the difference of two sizes. When
+ * there are too many slots, buffers stay without a place: the code takes memory for them. */
+#include "lower/plan_memory.h"
+
+#include "base/arena.h"
+#include "lower/lifetimes.h"
+
+#include <stdlib.h>
+
+enum { TYPICAL = 128, MAX_SLOTS = 64, MAX_LARGEST = 4 };
+
+typedef struct slot {
+    tw_expr largest[MAX_LARGEST]; /* sizes none of which is certainly the larger */
+    unsigned n;
+    int64_t size;   /* at a typical run */
+    tw_expr offset; /* NULL: none */
+    bool taken;     /* by a buffer that lives when the one being placed does */
+} slot;
+
+typedef struct slots {
+    tw_context *ctx;
+    tw_arena *arena;
+    slot slots[MAX_SLOTS];
+    unsigned n;
+    tw_lifetimes *placed;
+} slots;
+
+/* ---- Sizes ---- */
+
+static tw_expr bytes_of(tw_context *ctx, tw_type type)
+{
+    unsigned bits = tw_elem_bits(type->elem);
+    tw_expr count = tw_expr_const(ctx, 1);
+    for (unsigned i = 0; i < type->rank; i++)
+        count = tw_expr_mul(ctx, count, type->dims[i]);
+    if (bits % 8 == 0)
+        return tw_expr_mulc(ctx, count, bits / 8);
+    return tw_expr_binary(ctx, TW_EXPR_CEILDIV, tw_expr_mulc(ctx, count, bits),
+                          tw_expr_const(ctx, 8));
+}
+
+static tw_expr aligned(tw_context *ctx, tw_expr bytes)
+{
+    tw_expr unit = tw_expr_const(ctx, TW_PLAN_ALIGNMENT);
+    return tw_expr_mulc(ctx, tw_expr_binary(ctx, TW_EXPR_CEILDIV, bytes, unit), TW_PLAN_ALIGNMENT);
+}
+
+static bool typical(void *data, const char *name, int64_t *out)
+{
+    (void)data, (void)name;
+    *out = TYPICAL;
+    return true;
+}
+
+static int64_t typical_size(tw_expr bytes)
+{
+    int64_t size;
+    return tw_expr_eval(bytes, NULL, 0, typical, NULL, &size) && size > 0 ? size : 0;
+}
+
+/* Whether a >= b for all sizes. */
+static bool certainly_holds(tw_context *ctx, tw_expr a, tw_expr b)
+{
+    return a == b || tw_expr_range(tw_expr_sub(ctx, a, b), NULL, 0).lo >= 0;
+}
+
+/* ---- Slots ---- */
+
+static bool slot_holds(slots *p, const slot *s, tw_expr bytes)
+{
+    for (unsigned i = 0; i < s->n; i++)
+        if (certainly_holds(p->ctx, s->largest[i], bytes))
+            return true;
+    return false;
+}
+
+/* Adds a size to those of a slot; those that it certainly covers go. */
+static void enlarge(slots *p, slot *s, tw_expr bytes)
+{
+    unsigned n = 0;
+    for (unsigned i = 0; i < s->n; i++)
+        if (!certainly_holds(p->ctx, bytes, s->largest[i]))
+            s->largest[n++] = s->largest[i];
+    s->largest[n] = bytes;
+    s->n = n + 1;
+}
+
+static void mark_taken(slots *p, const tw_plan_buffer *b)
+{
+    void *around[TW_PLAN_MAX_NEIGHBOURS];
+    size_t n;
+    bool all = !tw_lifetimes_find(p->placed, b->first, b->last, TW_PLAN_MAX_NEIGHBOURS, around, &n);
+    for (unsigned i = 0; i < p->n; i++)
+        p->slots[i].taken = all;
+    for (size_t i = 0; i < n && !all; i++)
+        p->slots[((const tw_plan_buffer *)around[i])->offset].taken = true;
+}
+
+/* The slot for a buffer, or NULL when there are too many. */
+static slot *choose(slots *p, const tw_plan_buffer *b, tw_expr bytes)
+{
+    slot *best = NULL, *other = NULL;
+    mark_taken(p, b);
+    for (unsigned i = 0; i < p->n; i++) {
+        slot *s = &p->slots[i];
+        if (s->taken)
+            continue;
+        if (slot_holds(p, s, bytes))
+            best = !best || s->size < best->size ? s : best;
+        else if (s->n < MAX_LARGEST)
+            other = !other || s->size < other->size ? s : other;
+    }
+    if (best)
+        return best;
+    if (!other && p->n < MAX_SLOTS) {
+        other = &p->slots[p->n++];
+        *other = (slot){.size = b->size};
+    }
+    if (other)
+        enlarge(p, other, bytes);
+    return other;
+}
+
+static void place(slots *p, tw_plan_buffer *b)
+{
+    tw_expr bytes = bytes_of(p->ctx, b->alloc->results[0].type);
+    slot *s = choose(p, b, bytes);
+    b->offset = s ? s - p->slots : -1;
+    if (s)
+        tw_lifetimes_add(p->placed, b->first, b->last, b);
+}
+
+/* Offsets one behind the other; a slot that would make expressions too large gets none. */
+static tw_expr stack_slots(slots *p)
+{
+    tw_expr end = tw_expr_const(p->ctx, 0);
+    for (unsigned i = 0; i < p->n; i++) {
+        slot *s = &p->slots[i];
+        tw_expr size = aligned(p->ctx, s->largest[0]);
+        for (unsigned k = 1; k < s->n; k++)
+            size = tw_expr_binary(p->ctx, TW_EXPR_MAX, size, aligned(p->ctx, s->largest[k]));
+        tw_expr next = tw_expr_add(p->ctx, end, size);
+        if (next->kind == TW_EXPR_INVALID)
+            continue;
+        s->offset = end;
+        end = next;
+    }
+    return end;
+}
+
+static tw_attr offset_attr(tw_context *ctx, tw_expr e)
+{
+    return tw_expr_is_const(e) ? tw_attr_int(ctx, e->value) : tw_attr_map(ctx, 0, &e, 1);
+}
+
+bool tw_plan_slots(tw_op *func, tw_plan_buffer **buffers, size_t n, size_t steps)
+{
+    tw_context *ctx = tw_op_context(func);
+    tw_arena *arena = tw_context_arena(ctx);
+    slots *p = TW_NEW(arena, slots);
+    *p = (slots){.ctx = ctx, .arena = arena, .placed = tw_lifetimes_create(arena, steps)};
+    for (size_t i = 0; i < n; i++) {
+        tw_expr bytes = bytes_of(ctx, buffers[i]->alloc->results[0].type);
+        if (bytes->kind == TW_EXPR_INVALID)
+            return tw_error(ctx, buffers[i]->alloc->loc, "buffer of type %s is too large",
+                            tw_print_type(ctx, buffers[i]->alloc->results[0].type));
+        buffers[i]->size = typical_size(bytes);
+    }
+    if (n)
+        qsort(buffers, n, sizeof(tw_plan_buffer *), tw_plan_larger_first);
+    for (size_t i = 0; i < n; i++)
+        place(p, buffers[i]);
+    tw_expr end = stack_slots(p);
+    for (size_t i = 0; i < n; i++) {
+        const slot *s = buffers[i]->offset >= 0 ? &p->slots[buffers[i]->offset] : NULL;
+        if (s && s->offset)
+            tw_op_set_attr(buffers[i]->alloc, "offset", offset_attr(ctx, s->offset));
+    }
+    tw_op_set_attr(func, "arena_size", offset_attr(ctx, end));
+    return true;
+}
