@@ -47,26 +47,36 @@ static void initializers_are_not_copied(void **state)
     release(&r);
 }
 
-/* y = x + w for a float input x[2] and this tensor w. */
-static imported add_tensor(pb w, int type)
+/* y = x + w for a float input x and this tensor w. */
+static imported add_long_tensor(pb w, int type, const char *dims)
 {
     pb graph = {0};
     onnx_add_node(&graph, onnx_node("Add", "x,w", "y"));
     onnx_add_initializer(&graph, w);
-    onnx_add_input(&graph, onnx_value("x", type, "2"));
-    onnx_add_output(&graph, onnx_value("y", type, "2"));
+    onnx_add_input(&graph, onnx_value("x", type, dims));
+    onnx_add_output(&graph, onnx_value("y", type, dims));
     return import_model(onnx_model(graph, 13));
 }
 
-/* A tensor w[2] of the type whose data is in a field of its own. */
-static pb typed_tensor(int type, uint32_t field, const void *bytes, size_t size)
+static imported add_tensor(pb w, int type)
+{
+    return add_long_tensor(w, type, "2");
+}
+
+/* A tensor w of the type and length whose data is in a field of its own. */
+static pb long_tensor(int64_t length, int type, uint32_t field, const void *bytes, size_t size)
 {
     pb t = {0};
-    pb_int(&t, 1, 2);
+    pb_int(&t, 1, length);
     pb_int(&t, 2, type);
     pb_text(&t, 8, "w");
     pb_bytes(&t, field, bytes, size);
     return t;
+}
+
+static pb typed_tensor(int type, uint32_t field, const void *bytes, size_t size)
+{
+    return long_tensor(2, type, field, bytes, size);
 }
 
 static void data_fields(void **state)
@@ -93,6 +103,22 @@ static void data_fields(void **state)
     pb_int(&loose, 7, 4);
     r = add_tensor(loose, ONNX_INT64);
     expect_text(&r, "dense<[3, 4]>");
+    release(&r);
+}
+
+/* Small numbers as varints take less room in the file than in memory. */
+static void short_numbers(void **state)
+{
+    (void)state;
+    unsigned char numbers[500];
+    memset(numbers, 3, sizeof numbers);
+    imported r = add_long_tensor(long_tensor(500, ONNX_INT64, 7, numbers, sizeof numbers),
+                                 ONNX_INT64, "500");
+    expect_text(&r, "dense<3> : tensor<500xi64>");
+    release(&r);
+    r = add_long_tensor(long_tensor(1 << 20, ONNX_INT64, 7, numbers, sizeof numbers), ONNX_INT64,
+                        "1048576");
+    expect_error(&r, "0 elements, or fewer than that");
     release(&r);
 }
 
@@ -451,6 +477,7 @@ int main(void)
         cmocka_unit_test(simple_chain),
         cmocka_unit_test(initializers_are_not_copied),
         cmocka_unit_test(data_fields),
+        cmocka_unit_test(short_numbers),
         cmocka_unit_test(wrong_data),
         cmocka_unit_test(booleans),
         cmocka_unit_test(initializer_as_input),

@@ -204,8 +204,8 @@ const void *tw_onnx_tensor_data(tw_onnx *im, const Onnx__TensorProto *t, const c
         !tw_elem_bytes(elem, (uint64_t)count, bytes))
         return tw_gb_error(&im->g, "the size of tensor '%s' overflows", name);
     *type = tw_type_tensor_static(im->ctx, elem, (unsigned)t->n_dims, t->dims);
-    /* What the file holds bounds what has to be decoded. */
-    if (*bytes > im->size && elem != TW_STRING && !(t->has_data_location && t->data_location))
+    /* What the file holds bounds what has to be decoded: eight bytes at most from each of its. */
+    if (*bytes / 8 > im->size && elem != TW_STRING && !(t->has_data_location && t->data_location))
         return size_error(im, name, *type, 0, "elements, or fewer than that");
     return data_of(im, t, name, *type, (size_t)count, *bytes);
 }
