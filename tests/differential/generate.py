@@ -15,7 +15,7 @@ OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 15, 17, 17, 18, 18, 19, 20, 20, 21, 22, 2
 FORMS = ("raw", "raw", "raw", "typed", "node", "input")
 SHARES = {"elementwise": 5, "movement": 5, "linear": 4, "reduce": 3, "sampling": 1.5,
           "quantised": 1, "patterns": 2.5,
-          "attention": 0.5, "more": 1, "microsoft": 0.7}
+          "attention": 0.5, "more": 1.5, "microsoft": 0.7}
 
 
 def generate(seed, only=None):

@@ -1,8 +1,9 @@
 """Operators that few models have."""
 import numpy as np
-from builder import F16, F32, F64, I32, I64, Refused
+from builder import F32, F64, I64, Refused
 from families import family
 from ops_linear import image, window
+from graph import elem
 from onnx import helper
 
 
@@ -89,22 +90,39 @@ def pool_with_indices(b):
     return y
 
 
-@family("more", 1)
-def known_condition(b):
-    """An If whose branch the model's shapes decide."""
+@family("more", 3)
+def branches(b):
+    """An If whose branch the model's shapes decide, or its data."""
     since(b, 13)
-    x = b.pick((F32, F32, F64), test=lambda v: v.rank and v.size)
-    rank = b.emit("Size", [b.emit("Shape", [x], keep=False)], keep=False)
-    condition = b.emit("Equal", [rank, b.constant(np.array(b.choice((x.rank, 3)), I64))],
-                       keep=False)
-    branches = {}
-    for name, op in zip(("then_branch", "else_branch"), b.random.sample(
-            ("Neg", "Abs", "Sigmoid", "Relu"), 2)):
+    x = b.pick((F32, F32, F64, I64), test=lambda v: v.rank and v.size)
+    if b.chance(0.5):
+        left, right = b.emit("Size", [b.emit("Shape", [x], keep=False)], keep=False), b.constant(
+            np.array(b.choice((x.rank, 3)), I64))
+    else:
+        axes = {"axes": list(range(x.rank))} if b.opset < 18 else {}
+        left = b.emit("ReduceMax", [x], keep=False, keepdims=0, **axes)
+        right = b.constant(np.array(b.choice((0, 1)), x.dtype))
+    condition = b.emit(b.choice(("Equal", "Less", "Greater")), [left, right], keep=False)
+    captured = [x] + [b.fitted(x.dtype, x.shape)] * b.int(0, 1)
+    then = branch(b, captured, "then_branch")
+    return b.emit("If", [condition], captured=captured, then_branch=then,
+                  else_branch=branch(b, captured, "else_branch"))
+
+
+def branch(b, captured, name):
+    """One to three nodes on the captured values."""
+    nodes, value = [], captured[0].name
+    for _ in range(b.int(1, 3)):
         out = b.name("b")
-        info = helper.make_tensor_value_info(out, helper.np_dtype_to_tensor_dtype(x.dtype), None)
-        branches[name] = helper.make_graph([helper.make_node(op, [x.name], [out])], name, [],
-                                           [info])
-    return b.emit("If", [condition], captured=[x], **branches)
+        if len(captured) > 1 and b.chance(0.5):
+            nodes.append(helper.make_node(b.choice(("Add", "Sub", "Max")),
+                                          [value, captured[1].name], [out]))
+        else:
+            nodes.append(helper.make_node(b.choice(("Neg", "Abs", "Relu", "Sign", "Identity")),
+                                          [value], [out]))
+        value = out
+    info = helper.make_tensor_value_info(value, elem(captured[0].array), None)
+    return helper.make_graph(nodes, name, [], [info])
 
 
 @family("more", 0.7)
