@@ -151,7 +151,7 @@ static bool fits(tw_context *ctx, const tw_tensor_info *info, const tw_array *a)
 const tw_array *tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given)
 {
     size_t n = tw_model_get_info(model)->inputs;
-    tw_array *bound = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, n);
+    tw_array *bound = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, n + 1); /* not NULL for none */
     if (!tw_only_inputs(ctx, model, given))
         return NULL;
     for (size_t i = 0; i < n; i++) {

@@ -120,13 +120,14 @@ bool tw_lower_arg_reduce(tw_lowering *l, tw_op *op, tw_value *const *in, tw_valu
     return tw_stage_close(&s);
 }
 
-/* ---- Running sums ---- */
+/* ---- Running sums and products ---- */
 
-/* Element i is element i-1 of the result plus one of x: a scan. */
+/* Element i is element i-1 of the result plus, or times, one of x: a scan. */
 bool tw_lower_cumsum(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     unsigned axis = (unsigned)tw_op_int(op, "axis", 0), rank = out[0]->type->rank;
     bool exclusive = tw_op_bool(op, "exclusive", false), reverse = tw_op_bool(op, "reverse", false);
+    bool product = tw_op_bool(op, "product", false);
     tw_value *acc = tw_lower_accumulator(l, out[0], tw_compute_elem(out[0]->type->elem));
     tw_expr here[TW_MAX_RANK], before[TW_MAX_RANK];
     tw_stage s;
@@ -138,13 +139,13 @@ bool tw_lower_cumsum(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
         here[axis] = tw_expr_sub(l->ctx, tw_expr_addc(l->ctx, tw_size(out[0], axis), -1), step);
     before[axis] = tw_expr_addc(l->ctx, here[axis], reverse ? 1 : -1);
     tw_expr where = tw_expr_addc(l->ctx, step, -1);
-    tw_value *none = tw_stage_const(&s, acc->type->elem, 0);
+    tw_value *none = tw_stage_const(&s, acc->type->elem, product);
     tw_value *sum = tw_stage_load_where(&s, acc, before, &where, 1, none);
     tw_value *x = exclusive ? tw_stage_load_where(&s, in[0], before, &where, 1,
-                                                  tw_stage_const(&s, in[0]->type->elem, 0))
+                                                  tw_stage_const(&s, in[0]->type->elem, product))
                             : tw_stage_load(&s, in[0], here);
     x = tw_stage_cast(&s, x, acc->type->elem);
-    tw_stage_store(&s, tw_s2(&s, TW_LOOP_ADD, sum, x), acc, here);
+    tw_stage_store(&s, tw_s2(&s, product ? TW_LOOP_MUL : TW_LOOP_ADD, sum, x), acc, here);
     tw_stage_sequential(&s);
     tw_stage_close(&s);
     tw_lower_finish(l, "cumsum", acc, out[0]);

@@ -12,6 +12,7 @@ typedef struct conf_case {
     char *folder;   /* with test_data_set_*, or NULL: inputs are made up as onnx's runner does */
     char *expected; /* then: "…/light_vgg19_output_", the start of the names of output files */
     double rtol, atol;
+    bool random; /* draws numbers: elements that are 0 here or there do not count */
 } conf_case;
 
 typedef struct conf_cases {

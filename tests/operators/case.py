@@ -17,7 +17,8 @@ class Case:
     `const` are the inputs that become initializers; `dims` names sizes of other inputs that are to
     stay symbolic: {0: ("batch", None, 8)} for input 0, None meaning the array's own. Results may
     differ by `limit` of the largest value, or by `steps` if they are integers. `expected` are the
-    results where onnxruntime has no such operator for this processor."""
+    results where onnxruntime has no such operator for this processor; with `check`, a function of
+    the first result, they stand for types and shapes only."""
     op: str
     inputs: list
     attrs: dict = dataclasses.field(default_factory=dict)
@@ -31,6 +32,7 @@ class Case:
     skip_outputs: tuple = ()
     types: dict = dataclasses.field(default_factory=dict)  # of outputs that need one stated
     expected: list = None
+    check: object = None
     note: str = ""
 
     def label(self):

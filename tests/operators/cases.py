@@ -2,9 +2,10 @@
 import cases_attention
 import cases_linear
 import cases_norm
+import cases_onnx
 import cases_quant
 
 
 def all_cases():
-    for family in (cases_attention, cases_linear, cases_norm, cases_quant):
+    for family in (cases_attention, cases_linear, cases_norm, cases_onnx, cases_quant):
         yield from family.cases()

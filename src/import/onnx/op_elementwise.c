@@ -143,20 +143,6 @@ bool tw_onnx_op_identity(tw_onnx_node *n)
     return tw_onnx_set(n, 0, n->in[0]);
 }
 
-/* Inference: the data itself, and a mask that keeps all. */
-bool tw_onnx_op_dropout(tw_onnx_node *n)
-{
-    tw_type type = n->in[0]->type;
-    tw_expr training;
-    if (tw_onnx_in(n, 2) &&
-        (!tw_known_expr(n->g, n->in[2], &training) || training != tw_gb_const(n->g, 0)))
-        return tw_onnx_error(n, "training mode is not supported");
-    if (tw_onnx_wants(n, 1))
-        n->out[1] =
-            tw_gb_splat(n->g, n->version >= 10 ? TW_BOOL : type->elem, 1, type->rank, type->dims);
-    return tw_onnx_set(n, 0, n->in[0]);
-}
-
 /* ---- Casts ---- */
 
 static tw_value *bitcast(tw_gb *g, tw_value *x, tw_elem elem)

@@ -1,30 +1,11 @@
-/* op_grid.c: sampling at computed places: GridSample, AffineGrid; and blocks put together, Col2Im.
- *
- * GridSample reads, for each place, the elements around it (1, 2^n or 4^n of them) by gather_nd and
- * adds them up with the weights of the interpolation. */
-#include "import/onnx/import.h"
+/* op_grid.c: sampling at computed places, GridSample and AffineGrid; blocks put together, Col2Im.
+ */
+#include "import/onnx/sample.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_SPATIAL = 3, MAX_POINTS = 1 << 22 };
-typedef enum { NEAREST, LINEAR, CUBIC } interpolation;
-typedef enum { ZEROS, BORDER, REFLECTION } outside;
-
-/* One GridSample. Places are [batch, points]. */
-typedef struct sample {
-    tw_onnx_node *n;
-    tw_gb *g;
-    unsigned spatial;
-    interpolation mode;
-    outside padding;
-    bool corners;
-    int64_t sizes[MAX_SPATIAL];
-    tw_value *data;               /* [batch, space, channels] */
-    tw_value *place[MAX_SPATIAL]; /* coordinates, in elements */
-    tw_value *whole[MAX_SPATIAL]; /* their floors */
-    tw_value *weights[MAX_SPATIAL][4];
-} sample;
+enum { MAX_POINTS = 1 << 22 };
 
 static tw_value *plus(tw_gb *g, tw_value *x, double value)
 {
@@ -42,37 +23,23 @@ static tw_value *clamp(tw_gb *g, tw_value *x, double low, double high)
     return tw_gb_binary_scalar(g, TW_GRAPH_MIN, x, high);
 }
 
-/* ---- Places ---- */
-
-/* Mirrors coordinates at the borders of axis i until they lie inside. */
-static tw_value *reflect(const sample *s, tw_value *x, unsigned i)
-{
-    tw_gb *g = s->g;
-    double low = s->corners ? 0 : -0.5, span = (double)s->sizes[i] - (s->corners ? 1 : 0);
-    if (span <= 0)
-        return times(g, x, 0);
-    x = plus(g, x, -low);
-    tw_value *turns = tw_gb_unary(g, TW_GRAPH_FLOOR, times(g, x, 1 / (2 * span)));
-    x = tw_gb_binary(g, TW_GRAPH_SUB, x, times(g, turns, 2 * span));
-    tw_value *back = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, x), 2 * span);
-    return plus(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
-}
+/* ---- GridSample ---- */
 
 /* Coordinates beyond the outermost elements come to these. Where the corners of the grid are
  * borders of elements, the half element beyond counts as inside: a cubic curve goes on there. */
-static tw_value *to_border(const sample *s, tw_value *x, unsigned i)
+static tw_value *to_border(const tw_onnx_sample *s, tw_value *x, unsigned i)
 {
     tw_gb *g = s->g;
     double last = (double)s->sizes[i] - 1;
     tw_value *clamped = clamp(g, x, 0, last);
-    if (s->mode != CUBIC || s->corners)
+    if (s->mode != TW_ONNX_CUBIC || s->corners)
         return clamped;
     tw_value *inside = tw_gb_binary(g, TW_GRAPH_EQUAL, x, clamp(g, x, -0.5, last + 0.5));
     return tw_gb_where(g, inside, x, clamped);
 }
 
 /* Coordinates of axis i: of the grid's -1..1, in elements, inside if the padding says so. */
-static tw_value *place(const sample *s, tw_value *grid, unsigned i)
+static tw_value *place(const tw_onnx_sample *s, tw_value *grid, unsigned i)
 {
     tw_gb *g = s->g;
     double size = (double)s->sizes[i];
@@ -81,108 +48,12 @@ static tw_value *place(const sample *s, tw_value *grid, unsigned i)
         tw_gb_slice_axis(g, grid, 2, tw_gb_const(g, s->spatial - 1 - i), 1, tw_gb_const(g, 1));
     x = plus(g, tw_gb_squeeze(g, x, 4), 1);
     x = s->corners ? times(g, x, (size - 1) / 2) : plus(g, times(g, x, size / 2), -0.5);
-    if (s->mode == NEAREST)
+    if (s->mode == TW_ONNX_NEAREST)
         x = tw_gb_unary(g, TW_GRAPH_ROUND, x);
-    return s->padding == BORDER       ? to_border(s, x, i)
-           : s->padding == REFLECTION ? reflect(s, x, i)
-                                      : x;
+    return s->padding == TW_ONNX_BORDER       ? to_border(s, x, i)
+           : s->padding == TW_ONNX_REFLECTION ? tw_onnx_reflect(s, x, i)
+                                              : x;
 }
-
-/* ---- Weights ---- */
-
-/* ((a t + b) t + c) t + d */
-static tw_value *polynomial(tw_gb *g, tw_value *t, double a, double b, double c, double d)
-{
-    tw_value *y = plus(g, times(g, t, a), b);
-    y = plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), c);
-    return plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), d);
-}
-
-/* Of the elements floor(x) - 1 … floor(x) + 2 (cubic: Keys' convolution with -0.75) or floor(x),
- * floor(x) + 1 (linear). */
-static void make_weights(sample *s, unsigned i)
-{
-    static const double a = -0.75;
-    tw_gb *g = s->g;
-    tw_value *t = tw_gb_binary(g, TW_GRAPH_SUB, s->place[i], s->whole[i]);
-    if (s->mode == LINEAR) {
-        s->weights[i][0] = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, t), 1);
-        s->weights[i][1] = t;
-    } else if (s->mode == CUBIC) {
-        s->weights[i][0] = polynomial(g, t, a, -2 * a, a, 0);
-        s->weights[i][1] = polynomial(g, t, a + 2, -(a + 3), 0, 1);
-        s->weights[i][2] = polynomial(g, t, -(a + 2), 2 * a + 3, -a, 0);
-        s->weights[i][3] = polynomial(g, t, -a, a, 0, 0);
-    }
-}
-
-/* ---- Elements ---- */
-
-/* Index along axis i, inside; *valid becomes false where it was not (zeros). */
-static tw_value *index_of(const sample *s, unsigned i, int64_t offset, tw_value **valid)
-{
-    tw_gb *g = s->g;
-    double last = (double)s->sizes[i] - 1;
-    tw_value *x = plus(g, s->whole[i], (double)offset);
-    if (s->padding == REFLECTION)
-        x = tw_gb_cast(g, tw_gb_cast(g, reflect(s, x, i), TW_I64), TW_F32);
-    if (s->padding == ZEROS) {
-        tw_value *inside =
-            tw_gb_binary(g, TW_GRAPH_AND, tw_gb_binary_scalar(g, TW_GRAPH_GREATER_EQUAL, x, 0),
-                         tw_gb_binary_scalar(g, TW_GRAPH_LESS_EQUAL, x, last));
-        *valid = *valid ? tw_gb_binary(g, TW_GRAPH_AND, *valid, inside) : inside;
-    }
-    return tw_gb_cast(g, clamp(g, x, 0, last), TW_I64);
-}
-
-/* The elements at an offset from the floors, times their weight: [batch, points, channels]. */
-static tw_value *tap(const sample *s, const int64_t *offsets, const unsigned *which)
-{
-    tw_gb *g = s->g;
-    tw_value *valid = NULL, *at = NULL, *weight = NULL;
-    for (unsigned i = 0; i < s->spatial; i++) {
-        tw_value *index = index_of(s, i, offsets[i], &valid);
-        at = at ? tw_gb_binary(g, TW_GRAPH_ADD, times(g, at, (double)s->sizes[i]), index) : index;
-        tw_value *w = s->mode == NEAREST ? NULL : s->weights[i][which[i]];
-        weight = weight && w ? tw_gb_binary(g, TW_GRAPH_MUL, weight, w) : w ? w : weight;
-    }
-    at = tw_gb_unsqueeze(g, at, 4);
-    if (!at)
-        return NULL;
-    tw_type data = s->data->type;
-    tw_expr dims[3] = {at->type->dims[0], at->type->dims[1], data->dims[2]};
-    tw_value *x = TW_GB_EMIT(g, GATHER_ND, ((tw_value *[]){s->data, at}), 2,
-                             tw_type_tensor(g->ctx, data->elem, 3, dims, NULL),
-                             {"batch_dims", tw_attr_int(g->ctx, 1)});
-    if (valid)
-        x = tw_gb_where(g, tw_gb_unsqueeze(g, valid, 4), x, tw_gb_scalar(g, data->elem, 0));
-    return weight ? tw_gb_binary(g, TW_GRAPH_MUL, x,
-                                 tw_gb_cast(g, tw_gb_unsqueeze(g, weight, 4), data->elem))
-                  : x;
-}
-
-static tw_value *sum_of_taps(const sample *s)
-{
-    unsigned each = s->mode == NEAREST ? 1 : s->mode == LINEAR ? 2 : 4, count = 1;
-    tw_value *sum = NULL;
-    for (unsigned i = 0; i < s->spatial; i++)
-        count *= each;
-    for (unsigned k = 0; k < count; k++) {
-        int64_t offsets[MAX_SPATIAL];
-        unsigned which[MAX_SPATIAL], rest = k;
-        for (unsigned i = 0; i < s->spatial; i++, rest /= each) {
-            which[i] = rest % each;
-            offsets[i] = (int64_t)which[i] - (s->mode == CUBIC ? 1 : 0);
-        }
-        tw_value *x = tap(s, offsets, which);
-        sum = sum ? tw_gb_binary(s->g, TW_GRAPH_ADD, sum, x) : x;
-        if (!sum)
-            return NULL;
-    }
-    return sum;
-}
-
-/* ---- GridSample ---- */
 
 /* The position of a name in a list; -1 with an error. */
 static int choice(tw_onnx_node *n, const char *attribute, const char *value,
@@ -195,12 +66,11 @@ static int choice(tw_onnx_node *n, const char *attribute, const char *value,
     return -1;
 }
 
-static bool read_sample(sample *s)
+static bool read_sample(tw_onnx_node *n, tw_onnx_sample *s)
 {
     static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
     static const char *const old_modes[] = {"nearest", "bilinear", "bicubic", NULL};
     static const char *const paddings[] = {"zeros", "border", "reflection", NULL};
-    tw_onnx_node *n = s->n;
     bool ok = true, old = n->version < 20;
     tw_type x = n->in[0]->type, grid = n->in[1]->type;
     const char *mode = tw_onnx_string(n, "mode", old ? "bilinear" : "linear", &ok);
@@ -213,10 +83,10 @@ static bool read_sample(sample *s)
     int p = m < 0 ? -1 : choice(n, "padding_mode", padding, paddings);
     if (p < 0)
         return false;
-    s->mode = (interpolation)m;
-    s->padding = (outside)p;
+    s->mode = (tw_onnx_interpolation)m;
+    s->padding = (tw_onnx_outside)p;
     s->spatial = x->rank < 3 ? 0 : x->rank - 2;
-    bool fits = s->spatial >= 1 && s->spatial <= MAX_SPATIAL && grid->rank == x->rank &&
+    bool fits = s->spatial >= 1 && s->spatial <= TW_ONNX_MAX_SPATIAL && grid->rank == x->rank &&
                 grid->dims[grid->rank - 1] == tw_gb_const(s->g, s->spatial) &&
                 !tw_gb_differ(s->g, grid->dims[0], x->dims[0]);
     for (unsigned i = 0; fits && i < s->spatial; i++)
@@ -231,10 +101,10 @@ static bool read_sample(sample *s)
 bool tw_onnx_op_grid_sample(tw_onnx_node *n)
 {
     static const int64_t swap[3] = {0, 2, 1};
-    sample s = {.n = n, .g = n->g};
+    tw_onnx_sample s = {.g = n->g};
     tw_gb *g = n->g;
     tw_expr dims[TW_MAX_RANK];
-    if (!read_sample(&s))
+    if (!read_sample(n, &s))
         return false;
     tw_type x = n->in[0]->type, grid = n->in[1]->type;
     tw_expr space = tw_gb_product(g, x->dims + 2, s.spatial);
@@ -243,14 +113,11 @@ bool tw_onnx_op_grid_sample(tw_onnx_node *n)
     s.data = tw_gb_transpose(g, data, swap);
     tw_value *places = tw_gb_reshape(g, tw_gb_cast(g, n->in[1], TW_F32), 3,
                                      (tw_expr[]){x->dims[0], points, tw_gb_const(g, s.spatial)});
-    for (unsigned i = 0; i < s.spatial; i++) {
+    for (unsigned i = 0; i < s.spatial; i++)
         s.place[i] = place(&s, places, i);
-        s.whole[i] = tw_gb_unary(g, TW_GRAPH_FLOOR, s.place[i]);
-        make_weights(&s, i);
-    }
     if (!s.data)
         return false;
-    tw_value *y = tw_gb_transpose(g, sum_of_taps(&s), swap);
+    tw_value *y = tw_gb_transpose(g, tw_onnx_sample_points(&s, TW_GRAPH_ADD), swap);
     dims[0] = x->dims[0];
     dims[1] = x->dims[1];
     memcpy(dims + 2, grid->dims + 1, s.spatial * sizeof *dims);

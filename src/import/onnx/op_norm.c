@@ -40,20 +40,50 @@ static tw_named_attr epsilon_attr(tw_onnx_node *n, double absent, bool *ok)
                            tw_attr_float(n->ctx, tw_onnx_float(n, "epsilon", (float)absent, ok))};
 }
 
+/* old * momentum + current * (1 - momentum) */
+static tw_value *running(tw_gb *g, tw_value *old, tw_value *current, double momentum)
+{
+    return tw_gb_binary(g, TW_GRAPH_ADD, tw_gb_binary_scalar(g, TW_GRAPH_MUL, old, momentum),
+                        tw_gb_binary_scalar(g, TW_GRAPH_MUL, current, 1 - momentum));
+}
+
+/* Normalisation by the batch's own mean and variance, which also go into the running ones, and
+ * (before version 14) out. */
+static bool train(tw_onnx_node *n, tw_value **operands, tw_named_attr epsilon, double momentum)
+{
+    tw_gb *g = n->g;
+    tw_value *x = operands[0], *old[2] = {operands[3], operands[4]};
+    uint32_t axes = ((1u << x->type->rank) - 1) & ~2u;
+    tw_value *mean = tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, x, axes, true);
+    tw_value *d = tw_gb_binary(g, TW_GRAPH_SUB, x, mean);
+    operands[3] = tw_gb_reshape(g, mean, 1, &x->type->dims[1]);
+    operands[4] =
+        tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, tw_gb_binary(g, TW_GRAPH_MUL, d, d), axes, false);
+    tw_value *y = tw_gb_emit(g, TW_GRAPH_BATCH_NORM, operands, 5, x->type, &epsilon, 1);
+    if (!tw_onnx_set(n, 0, y))
+        return false;
+    for (unsigned i = 0; i < 2; i++)
+        if (!tw_onnx_set(n, 1 + i, running(g, old[i], operands[3 + i], momentum)) ||
+            !tw_onnx_set(n, 3 + i, operands[3 + i]))
+            return false;
+    return true;
+}
+
 bool tw_onnx_op_batch_normalization(tw_onnx_node *n)
 {
     bool ok = true;
     tw_value *operands[5];
     int64_t training = tw_onnx_int(n, "training_mode", 0, &ok);
     int64_t spatial = tw_onnx_int(n, "spatial", 1, &ok);
-    int64_t test = n->version < 7 ? tw_onnx_int(n, "is_test", 0, &ok) : 1;
+    int64_t test = n->version < 7 ? tw_onnx_int(n, "is_test", 0, &ok) : 0;
+    double momentum = tw_onnx_float(n, "momentum", 0.9f, &ok);
     tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
     if (!ok || !read_vectors(n, 4, operands))
         return false;
-    if (training || !spatial || (!test && n->n_out > 1))
-        return tw_onnx_error(n,
-                             "training, and normalisation of each element (spatial = 0), are not "
-                             "supported");
+    if (!spatial)
+        return tw_onnx_error(n, "normalisation of each element (spatial = 0) is not supported");
+    if (training || (n->version < 14 && !test && n->n_out > 1))
+        return train(n, operands, epsilon, momentum);
     return tw_onnx_max_outputs(n, 1) && tw_onnx_set(n, 0,
                                                     tw_gb_emit(n->g, TW_GRAPH_BATCH_NORM, operands,
                                                                5, operands[0]->type, &epsilon, 1));

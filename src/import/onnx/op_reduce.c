@@ -151,8 +151,9 @@ bool tw_onnx_op_softmax(tw_onnx_node *n)
     return tw_onnx_set(n, 0, flat ? tw_gb_reshape(g, y, type->rank, type->dims) : y);
 }
 
-/* ---- Running sums, largest elements ---- */
+/* ---- Running sums and products, largest elements ---- */
 
+/* param 1: products */
 bool tw_onnx_op_cumsum(tw_onnx_node *n)
 {
     bool ok = true;
@@ -167,7 +168,8 @@ bool tw_onnx_op_cumsum(tw_onnx_node *n)
                        TW_GB_EMIT(n->g, CUMSUM, n->in, 1, n->in[0]->type,
                                   {"axis", tw_attr_int(n->ctx, axis)},
                                   {"exclusive", exclusive ? tw_attr_bool(n->ctx, true) : NULL},
-                                  {"reverse", reverse ? tw_attr_bool(n->ctx, true) : NULL}));
+                                  {"reverse", reverse ? tw_attr_bool(n->ctx, true) : NULL},
+                                  {"product", n->op->param ? tw_attr_bool(n->ctx, true) : NULL}));
 }
 
 /* How many: attribute k before version 10, then input 1. */

@@ -1,0 +1,142 @@
+/* sample.c: elements of tensors at computed places: for each place, the elements around it (1, 2^n
+ * or 4^n of them) are gathered and joined with the weights of the interpolation. */
+#include "import/onnx/sample.h"
+
+static tw_value *plus(tw_gb *g, tw_value *x, double value)
+{
+    return value == 0 ? x : tw_gb_binary_scalar(g, TW_GRAPH_ADD, x, value);
+}
+
+static tw_value *times(tw_gb *g, tw_value *x, double value)
+{
+    return tw_gb_binary_scalar(g, TW_GRAPH_MUL, x, value);
+}
+
+static tw_value *clamp(tw_gb *g, tw_value *x, double low, double high)
+{
+    x = tw_gb_binary_scalar(g, TW_GRAPH_MAX, x, low);
+    return tw_gb_binary_scalar(g, TW_GRAPH_MIN, x, high);
+}
+
+/* ---- Places ---- */
+
+/* Mirrors coordinates at the borders of axis i until they lie inside. */
+tw_value *tw_onnx_reflect(const tw_onnx_sample *s, tw_value *x, unsigned i)
+{
+    tw_gb *g = s->g;
+    double low = s->corners ? 0 : -0.5, span = (double)s->sizes[i] - (s->corners ? 1 : 0);
+    if (span <= 0)
+        return times(g, x, 0);
+    x = plus(g, x, -low);
+    tw_value *turns = tw_gb_unary(g, TW_GRAPH_FLOOR, times(g, x, 1 / (2 * span)));
+    x = tw_gb_binary(g, TW_GRAPH_SUB, x, times(g, turns, 2 * span));
+    tw_value *back = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, x), 2 * span);
+    return plus(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
+}
+
+/* ---- Weights ---- */
+
+/* ((a t + b) t + c) t + d */
+static tw_value *polynomial(tw_gb *g, tw_value *t, double a, double b, double c, double d)
+{
+    tw_value *y = plus(g, times(g, t, a), b);
+    y = plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), c);
+    return plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), d);
+}
+
+/* Of the elements floor(x) - 1 … floor(x) + 2 (cubic: Keys' convolution with -0.75) or floor(x),
+ * floor(x) + 1 (linear). */
+static void make_weights(tw_onnx_sample *s, unsigned i)
+{
+    static const double a = -0.75;
+    tw_gb *g = s->g;
+    tw_value *t = tw_gb_binary(g, TW_GRAPH_SUB, s->place[i], s->whole[i]);
+    if (s->mode == TW_ONNX_LINEAR) {
+        s->weights[i][0] = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, t), 1);
+        s->weights[i][1] = t;
+    } else if (s->mode == TW_ONNX_CUBIC) {
+        s->weights[i][0] = polynomial(g, t, a, -2 * a, a, 0);
+        s->weights[i][1] = polynomial(g, t, a + 2, -(a + 3), 0, 1);
+        s->weights[i][2] = polynomial(g, t, -(a + 2), 2 * a + 3, -a, 0);
+        s->weights[i][3] = polynomial(g, t, -a, a, 0, 0);
+    }
+}
+
+/* ---- Elements ---- */
+
+/* Index along axis i, inside; *valid becomes false where it was not (zeros). */
+static tw_value *index_of(const tw_onnx_sample *s, unsigned i, int64_t offset, tw_value **valid)
+{
+    tw_gb *g = s->g;
+    double last = (double)s->sizes[i] - 1;
+    tw_value *x = plus(g, s->whole[i], (double)offset);
+    if (s->padding == TW_ONNX_REFLECTION)
+        x = tw_gb_cast(g, tw_gb_cast(g, tw_onnx_reflect(s, x, i), TW_I64), TW_F32);
+    if (s->padding == TW_ONNX_ZEROS) {
+        tw_value *inside =
+            tw_gb_binary(g, TW_GRAPH_AND, tw_gb_binary_scalar(g, TW_GRAPH_GREATER_EQUAL, x, 0),
+                         tw_gb_binary_scalar(g, TW_GRAPH_LESS_EQUAL, x, last));
+        *valid = *valid ? tw_gb_binary(g, TW_GRAPH_AND, *valid, inside) : inside;
+    }
+    return tw_gb_cast(g, clamp(g, x, 0, last), TW_I64);
+}
+
+/* The data at indices of space, [batch, points]. */
+static tw_value *fetch(const tw_onnx_sample *s, tw_value *at)
+{
+    tw_gb *g = s->g;
+    tw_type data = s->data->type;
+    if (s->base)
+        return tw_gb_gather(g, s->data, tw_gb_binary(g, TW_GRAPH_ADD, at, s->base), 0);
+    at = tw_gb_unsqueeze(g, at, 4);
+    if (!at)
+        return NULL;
+    tw_expr dims[3] = {at->type->dims[0], at->type->dims[1], data->dims[2]};
+    return TW_GB_EMIT(g, GATHER_ND, ((tw_value *[]){s->data, at}), 2,
+                      tw_type_tensor(g->ctx, data->elem, 3, dims, NULL),
+                      {"batch_dims", tw_attr_int(g->ctx, 1)});
+}
+
+/* The elements at an offset from the floors, times their weight: [batch, points, channels]. */
+static tw_value *tap(const tw_onnx_sample *s, const int64_t *offsets, const unsigned *which)
+{
+    tw_gb *g = s->g;
+    tw_value *valid = NULL, *at = NULL, *weight = NULL;
+    for (unsigned i = 0; i < s->spatial; i++) {
+        tw_value *index = index_of(s, i, offsets[i], &valid);
+        at = at ? tw_gb_binary(g, TW_GRAPH_ADD, times(g, at, (double)s->sizes[i]), index) : index;
+        tw_value *w = s->mode == TW_ONNX_NEAREST ? NULL : s->weights[i][which[i]];
+        weight = weight && w ? tw_gb_binary(g, TW_GRAPH_MUL, weight, w) : w ? w : weight;
+    }
+    tw_elem elem = s->data->type->elem;
+    tw_value *x = fetch(s, at);
+    if (valid)
+        x = tw_gb_where(g, tw_gb_unsqueeze(g, valid, 4), x, tw_gb_scalar(g, elem, 0));
+    return weight ? tw_gb_binary(g, TW_GRAPH_MUL, x,
+                                 tw_gb_cast(g, tw_gb_unsqueeze(g, weight, 4), elem))
+                  : x;
+}
+
+tw_value *tw_onnx_sample_points(tw_onnx_sample *s, tw_graph_kind join)
+{
+    unsigned each = s->mode == TW_ONNX_NEAREST ? 1 : s->mode == TW_ONNX_LINEAR ? 2 : 4, count = 1;
+    tw_value *sum = NULL;
+    for (unsigned i = 0; i < s->spatial; i++) {
+        s->whole[i] = tw_gb_unary(s->g, TW_GRAPH_FLOOR, s->place[i]);
+        make_weights(s, i);
+        count *= each;
+    }
+    for (unsigned k = 0; k < count; k++) {
+        int64_t offsets[TW_ONNX_MAX_SPATIAL];
+        unsigned which[TW_ONNX_MAX_SPATIAL], rest = k;
+        for (unsigned i = 0; i < s->spatial; i++, rest /= each) {
+            which[i] = rest % each;
+            offsets[i] = (int64_t)which[i] - (s->mode == TW_ONNX_CUBIC ? 1 : 0);
+        }
+        tw_value *x = tap(s, offsets, which);
+        sum = sum ? tw_gb_binary(s->g, join, sum, x) : x;
+        if (!sum)
+            return NULL;
+    }
+    return sum;
+}

@@ -1,0 +1,32 @@
+/* sample.h: elements of tensors at computed places; private to src/import/onnx. */
+#ifndef TW_IMPORT_ONNX_SAMPLE_H
+#define TW_IMPORT_ONNX_SAMPLE_H
+
+#include "import/onnx/import.h"
+
+enum { TW_ONNX_MAX_SPATIAL = 3 };
+typedef enum { TW_ONNX_NEAREST, TW_ONNX_LINEAR, TW_ONNX_CUBIC } tw_onnx_interpolation;
+/* What lies outside: zeros, the elements at the border, or the data mirrored. */
+typedef enum { TW_ONNX_ZEROS, TW_ONNX_BORDER, TW_ONNX_REFLECTION } tw_onnx_outside;
+
+typedef struct tw_onnx_sample {
+    tw_gb *g;
+    unsigned spatial;
+    tw_onnx_interpolation mode;
+    tw_onnx_outside padding;
+    bool corners; /* of REFLECTION: mirrors at the centres of the border's elements */
+    int64_t sizes[TW_ONNX_MAX_SPATIAL];
+    tw_value *data; /* [batch, space, channels]; with a base [rows, channels] */
+    tw_value *base; /* [batch, 1] of i64: the row where the batch entry's space begins; or NULL */
+    tw_value *place[TW_ONNX_MAX_SPATIAL]; /* [batch, points] f32: coordinates, in elements */
+    /* Computed from them: */
+    tw_value *whole[TW_ONNX_MAX_SPATIAL];
+    tw_value *weights[TW_ONNX_MAX_SPATIAL][4];
+} tw_onnx_sample;
+
+/* [batch, points, channels]: the weighted elements around each place, joined by ADD or MAX. */
+tw_value *tw_onnx_sample_points(tw_onnx_sample *s, tw_graph_kind join);
+/* Coordinates mirrored at the borders of axis i until they lie inside. */
+tw_value *tw_onnx_reflect(const tw_onnx_sample *s, tw_value *x, unsigned i);
+
+#endif

@@ -1,0 +1,180 @@
+"""Operators of ai.onnx that sample, carry a state, or draw random numbers."""
+import itertools
+
+import numpy as np
+
+from case import Case
+from cases_linear import F16, F32, F64, rand
+
+
+def onnx(op, inputs, attrs=None, *, opset=22, **more):
+    return Case(op, inputs, attrs or {}, domain="", opset=opset, **more)
+
+
+def deform():
+    for groups, offset_groups, spatial in itertools.product((1, 2), (1, 2), (1, 2)):
+        sizes, kernel = (7, 6)[:spatial], (3, 2)[:spatial]
+        attrs = {"group": groups, "offset_group": offset_groups, "strides": [2, 1][:spatial],
+                 "pads": [1, 0, 1, 1][:spatial] + [1, 0, 1, 1][:spatial], "dilations": [1] * spatial}
+        x, w = rand(2, 4, *sizes), rand(6, 4 // groups, *kernel)
+        out = [(n + 2 * p - k) // s + 1 for n, p, k, s in
+               zip(sizes, attrs["pads"], kernel, attrs["strides"])]
+        taps = int(np.prod(kernel))
+        offset = rand(2, offset_groups * taps * spatial, *out, low=-2, high=2)
+        mask = rand(2, offset_groups * taps, *out, low=0)
+        if spatial == 2:
+            yield onnx("DeformConv", [x, w, offset], attrs)
+            yield onnx("DeformConv", [x, w, offset, rand(6), mask], attrs)
+            yield onnx("DeformConv", [x, w, offset, None, mask], {**attrs, "kernel_shape": kernel},
+                       opset=19)
+
+
+def roi_align():
+    x = rand(2, 3, 9, 12)
+    rois = np.array([[0, 0, 8, 8], [-3, 2, 4, 10], [1.5, 0.5, 3, 2.25], [5, 5, 30, 9]], F32)
+    entries = np.array([0, 1, 1, 0], np.int64)
+    for mode, opset, samples, scale in itertools.product(("avg", "max"), (10, 16), (0, 1, 3),
+                                                         (1.0, 0.5)):
+        attrs = {"mode": mode, "sampling_ratio": samples, "spatial_scale": scale,
+                 "output_height": 3, "output_width": 2}
+        some = rois[:3] if samples == 0 else rois
+        yield onnx("RoiAlign", [x, some, entries[:len(some)]], attrs, opset=opset)
+        if opset == 16:
+            yield onnx("RoiAlign", [x, some, entries[:len(some)]],
+                       {**attrs, "coordinate_transformation_mode": "output_half_pixel"},
+                       opset=opset)
+
+
+def determinants():
+    for shape, dtype in itertools.product(((1, 1), (2, 2), (5, 5), (2, 3, 4, 4), (0, 3, 3)),
+                                          (F32, F64)):
+        x = rand(*shape, dtype=dtype)
+        yield onnx("Det", [x], limit=1e-4,
+                   expected=None if dtype == F32 else [np.array(np.linalg.det(x))])
+    yield onnx("Det", [np.array([[0, 1, 2], [0, 0, 3], [4, 5, 6]], F32)])
+    yield onnx("Det", [np.ones((3, 3), F32)], limit=1e-4, expected=[np.array(0, F32)])
+    x = rand(3, 4)
+    for axis, exclusive, reverse in itertools.product((0, -1), (0, 1), (0, 1)):
+        y = np.flip(x, axis) if reverse else x
+        y = np.cumprod(y, axis)
+        if exclusive:
+            y = np.roll(y, 1, axis)
+            np.moveaxis(y, axis, 0)[0] = 1
+        y = np.flip(y, axis) if reverse else y
+        yield onnx("CumProd", [x, np.array(axis, np.int64)],
+                   {"exclusive": exclusive, "reverse": reverse}, opset=26, const=(1,),
+                   expected=[np.ascontiguousarray(y)])
+
+
+def training():
+    x, v = rand(3, 4, 5, 2), [rand(4, seed=s, low=0.5, high=2) for s in range(4)]
+    mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3))
+    for momentum in (0.9, 0.25):
+        y = (x - mean[:, None, None]) / np.sqrt(var + 1e-3)[:, None, None]
+        y = y * v[0][:, None, None] + v[1][:, None, None]
+        new = [old * momentum + now * (1 - momentum) for old, now in ((v[2], mean), (v[3], var))]
+        attrs = {"epsilon": 1e-3, "momentum": momentum}
+        expected = [a.astype(F32) for a in (y, *new, mean, var)]
+        yield onnx("BatchNormalization", [x, *v], {**attrs, "training_mode": 1}, opset=15,
+                   outputs=3, expected=expected[:3])
+        yield onnx("BatchNormalization", [x, *v], attrs, opset=9, outputs=5, expected=expected)
+
+
+def states():
+    for dtype, last, dilation in itertools.product((F32, F16), (0, 1), (1, 2)):
+        x, w, b = rand(2, 4, 6, dtype=dtype), rand(4, 1, 3, dtype=dtype), rand(4, dtype=dtype)
+        past = rand(2, 4, 2 * dilation, dtype=dtype)
+        if last:
+            x, past = x.swapaxes(1, 2), past.swapaxes(1, 2)
+        attrs = {"channels_last": last, "dilation": dilation}
+        attrs = {k: v for k, v in attrs.items() if v != (k == "dilation")}
+        for activation in ("none", "silu"):
+            more = {**attrs, "activation": activation}
+            yield Case("CausalConvWithState", [x, w], more, 2)
+            yield Case("CausalConvWithState", [x, w, b, past], more, 2)
+            yield Case("CausalConvWithState", [x, w, None, past], more, 2)
+    rules = {"linear": (0, 0), "gated": (1, 0), "delta": (0, 1), "gated_delta": (1, 1)}
+    for (rule, (gated, delta)), (q_heads, heads) in itertools.product(
+            rules.items(), ((2, 2), (4, 2), (1, 2))):
+        q, k, v = rand(2, 3, q_heads * 4), rand(2, 3, heads * 4), rand(2, 3, heads * 5)
+        attrs = {"q_num_heads": q_heads, "kv_num_heads": heads, "update_rule": rule}
+        past = rand(2, heads, 4, 5)
+        for each, scalar in ((4, heads), (1, 1)):
+            decay = [rand(2, 3, heads * each, low=-1, high=0)] if gated else [None]
+            beta = [rand(2, 3, scalar, low=0)] if delta else []
+            if q_heads > 1 or heads == 2:
+                yield Case("LinearAttention", [q, k, v, None, *decay, *beta], attrs, 2)
+                yield Case("LinearAttention", [q, k, v, past, *decay, *beta],
+                           {**attrs, "scale": 0.5}, 2)
+
+
+def ngrams():
+    x = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]], np.int64)
+    pool = {"ngram_counts": [0, 4], "ngram_indexes": [0, 1, 2, 3, 4, 5, 8],
+            "pool_int64s": [2, 3, 5, 4, 5, 6, 7, 8, 6, 7]}
+    weights = {"weights": [0.5, 2.0, 1.5, 3.0, 0.25, 4.0, 0.75]}
+    for mode, (low, high), skips, row in itertools.product(
+            ("TF", "IDF", "TFIDF"), ((1, 1), (1, 2), (2, 2)), (0, 2, 5), (x, x[0])):
+        attrs = {**pool, "mode": mode, "min_gram_length": low, "max_gram_length": high,
+                 "max_skip_count": skips}
+        yield onnx("TfIdfVectorizer", [row], attrs, opset=9)
+        yield onnx("TfIdfVectorizer", [row.astype(np.int32)], {**attrs, **weights}, opset=9)
+
+
+def moments(mean, deviation, low=None, high=None):
+    """A check of the first output: its moments, within five standard errors or so, and range."""
+    def check(y):
+        y = y.astype(np.float64)
+        error = 5 * deviation / np.sqrt(y.size)
+        assert abs(y.mean() - mean) < error, f"mean {y.mean():.4g}, not {mean:.4g}"
+        assert abs(y.std() - deviation) < error, f"deviation {y.std():.4g}, not {deviation:.4g}"
+        assert low is None or (y.min() >= low and y.max() <= high + 1e-6), f"{y.min()} … {y.max()}"
+        half = len(y.ravel()) // 2
+        both = np.corrcoef(y.ravel()[:half], y.ravel()[half:2 * half])[0, 1]
+        assert abs(both) < 5 / np.sqrt(half), f"halves correlate: {both:.3g}"
+    return check
+
+
+def random():
+    like = np.zeros((40, 50), F32)
+    for more in ({}, {"seed": 3.0}):
+        for op, inputs, attrs in (("Uniform", [], {"shape": [40, 50]}), ("UniformLike", [like], {}),
+                                  ("Uniform", [], {"shape": [2000], "dtype": 11})):
+            dtype = F64 if attrs.get("dtype") == 11 else F32
+            name, shape = f"Random{op}", tuple(attrs.get("shape", like.shape))
+            yield onnx(name, inputs, {**attrs, **more}, check=moments(0.5, 12 ** -0.5, 0, 1),
+                       expected=[np.zeros(shape, dtype)])
+            yield onnx(name, inputs, {**attrs, **more, "low": -3.0, "high": 5.0},
+                       check=moments(1, 8 * 12 ** -0.5, -3, 5), expected=[np.zeros(shape, dtype)])
+        for op, inputs, attrs in (("Normal", [], {"shape": [40, 50]}), ("NormalLike", [like], {}),
+                                  ("NormalLike", [like], {"dtype": 10})):
+            dtype = F16 if attrs.get("dtype") == 10 else F32
+            yield onnx(f"Random{op}", inputs, {**attrs, **more}, check=moments(0, 1),
+                       expected=[np.zeros((40, 50), dtype)])
+            yield onnx(f"Random{op}", inputs, {**attrs, **more, "mean": 2.0, "scale": 0.5},
+                       check=moments(2, 0.5), expected=[np.zeros((40, 50), dtype)])
+        p = np.full((40, 50), 0.3, F32)
+        yield onnx("Bernoulli", [p], more, check=moments(0.3, 0.21 ** 0.5, 0, 1), expected=[like])
+        yield onnx("Bernoulli", [p], {**more, "dtype": 7},
+                   check=moments(0.3, 0.21 ** 0.5, 0, 1), expected=[like.astype(np.int64)])
+        odds = np.log(np.array([[0.2, 0.5, 0.3]] * 4, F32))
+        yield onnx("Multinomial", [odds], {**more, "sample_size": 500, "dtype": 7},
+                   check=moments(1.1, 0.7, 0, 2), expected=[np.zeros((4, 500), np.int64)])
+    x = np.ones((40, 50), F32)
+    for ratio, const in itertools.product((0.25, 0.5), ((1, 2), ())):
+        yield onnx("Dropout", [x, np.array(ratio, F32), np.array(True)], {"seed": 4}, outputs=2,
+                   const=const, check=moments(1, (ratio / (1 - ratio)) ** 0.5, 0, 1 / (1 - ratio)),
+                   expected=[x, x > 0])
+        yield onnx("Dropout", [x, np.array(ratio, F32), np.array(False)], {"seed": 4}, outputs=2,
+                   const=const)
+    yield onnx("Dropout", [x, np.array(0, F32), np.array(True)], outputs=2, const=(1, 2))
+
+
+def cases():
+    yield from deform()
+    yield from roi_align()
+    yield from determinants()
+    yield from training()
+    yield from states()
+    yield from ngrams()
+    yield from random()
