@@ -137,8 +137,10 @@ static void print_profile(bench_verb *v, const tw_model *model, const tw_session
 {
     double total;
     kernel_row *rows = kernel_rows(v, model, session, runs, &total);
-    printf("\npeaks of %u thread%s: %.1f GFLOP/s (f32), %.1f GB/s (memory)\n", v->threads,
-           v->threads > 1 ? "s" : "", v->peaks.flops * 1e-9, v->peaks.bandwidth * 1e-9);
+    printf(
+        "\npeaks of %u thread%s: %.1f GFLOP/s (f32), %.1f GB/s (memory); data in caches can come "
+        "faster\n",
+        v->threads, v->threads > 1 ? "s" : "", v->peaks.flops * 1e-9, v->peaks.bandwidth * 1e-9);
     printf("%10s %6s %9s %8s %7s  %s\n", "ms", "share", "GFLOP/s", "GB/s", "of peak", "kernel");
     for (size_t i = 0; i < tw_model_get_info(model)->kernels; i++) {
         const kernel_row *r = &rows[i];

@@ -307,6 +307,8 @@ static bool emit(tw_compilation *c, const char *path)
         return compile_graph(c) && compile_loops(c) && generate_code(c, TW_CODE_LLVM) &&
                write_code_text(c, path);
     case TW_EMIT_LOOP:
+        if (c->n_variants > 1)
+            return tw_error(c->ctx, NULL, "loop IR is for one CPU, not for %zu", c->n_variants);
         return compile_graph(c) && compile_loops(c) && write_ir(c, c->variants[0].module, path);
     case TW_EMIT_GRAPH:
         return compile_graph(c) && write_ir(c, c->graph, path);

@@ -161,6 +161,19 @@ static tw_op *make_module(folder *f)
     return module;
 }
 
+/* What a result is called: by its own name, or by that of the constant it is made from. */
+static const char *name_of(const tw_value *value)
+{
+    enum { FAR = 64 };
+    for (int i = 0; i < FAR && value && !value->name && value->op; i++) {
+        const char *symbol = tw_op_string(value->op, "name", NULL);
+        if (symbol && *symbol)
+            return symbol;
+        value = value->op->n_operands ? tw_operand(value->op, 0) : NULL;
+    }
+    return value ? value->name : NULL;
+}
+
 static bool evaluate(folder *f, tw_op *module, const tw_compile_options *options)
 {
     size_t n = f->inputs.len + f->results.len;
@@ -182,7 +195,7 @@ static bool evaluate(folder *f, tw_op *module, const tw_compile_options *options
         tw_builder b = tw_builder_before(f->ctx, result->op);
         const tw_interp_buffer *data = &buffers[f->inputs.len + i];
         tw_value *constant =
-            tw_graph_constant(&b, result->type, data->data, data->size, result->name);
+            tw_graph_constant(&b, result->type, data->data, data->size, name_of(result));
         tw_value_replace_all(result, constant);
     }
     for (size_t i = f->ops.len; i-- > 0;) /* users first */

@@ -155,7 +155,8 @@ bool tw_access_reaches(const tw_rule_block *block, const tw_rule_access *access,
         const tw_value *v = tw_operand(access->op, a.first_index + i);
         if (!v->region || v->region->parent != block->op)
             return false;
-        ranges[i] = (tw_range){.lo = 0, .hi = (v->index == iter ? extent : block->extent[v->index]) - 1};
+        ranges[i] =
+            (tw_range){.lo = 0, .hi = (v->index == iter ? extent : block->extent[v->index]) - 1};
     }
     for (unsigned d = 0; d < a.buffer->type->rank; d++) {
         tw_range r = tw_expr_range(a.index->u.map.exprs[d], ranges, a.n_index);
