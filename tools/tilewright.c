@@ -29,6 +29,15 @@ static void print_help(FILE *to)
           to);
 }
 
+/* What was printed must have arrived. */
+static int end(int code)
+{
+    if (code != TW_EXIT_OK || (!fflush(stdout) && !ferror(stdout)))
+        return code;
+    perror("tilewright: error: standard output");
+    return TW_EXIT_FAILED;
+}
+
 int main(int argc, char **argv)
 {
     argp_err_exit_status = TW_EXIT_USAGE;
@@ -38,18 +47,18 @@ int main(int argc, char **argv)
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
         print_help(stdout);
-        return TW_EXIT_OK;
+        return end(TW_EXIT_OK);
     }
     if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
         puts("tilewright " TW_VERSION);
-        return TW_EXIT_OK;
+        return end(TW_EXIT_OK);
     }
     for (int i = 0; i < N_VERBS; i++)
         if (!strcmp(argv[1], verbs[i].name)) {
             char name[64];
             snprintf(name, sizeof name, "tilewright %s", verbs[i].name);
             argv[1] = name;
-            return verbs[i].run(argc - 1, argv + 1);
+            return end(verbs[i].run(argc - 1, argv + 1));
         }
     fprintf(stderr, "tilewright: no verb '%s'\n\n", argv[1]);
     print_help(stderr);

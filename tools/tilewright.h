@@ -81,7 +81,11 @@ bool tw_read_inputs(const tw_input_args *args, tw_arrays *out);
 
 /* The array for each input of the model, in order: a given one (checked), or one made up, of which
  * a line on stderr tells. NULL after diagnostics. */
-const tw_array *tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given);
+const tw_array *tw_bind_inputs(const tw_compile_args *args, const tw_model *model,
+                               const tw_arrays *given);
+
+/* False, with a diagnostic, when --shape contradicts the compiled model. */
+bool tw_shape_fits(tw_context *ctx, const tw_model *model, const tw_shape *shape);
 
 /* False, with a diagnostic that lists the names there are, when an array is for none of the
  * model's inputs (or outputs). */

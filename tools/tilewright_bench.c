@@ -219,7 +219,7 @@ static bool bench(void *verb)
         return false;
     v->threads = v->threads ? v->threads : tw_default_threads();
     tw_session_options options = {.threads = v->threads, .profile = v->profile};
-    const tw_array *bound = tw_bind_inputs(ctx, model, &given);
+    const tw_array *bound = tw_bind_inputs(&v->compile, model, &given);
     tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
     samples s = {0};
     bool fine = session && measure(v, session, &s);

@@ -169,7 +169,7 @@ static bool check(void *verb)
     if (!tw_load_model(&v->compile, &given, &model))
         return false;
     const tw_array *bound =
-        data_fits(v, model, &given, &expected) ? tw_bind_inputs(ctx, model, &given) : NULL;
+        data_fits(v, model, &given, &expected) ? tw_bind_inputs(&v->compile, model, &given) : NULL;
     tw_session_options options = {.threads = v->threads};
     tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
     bool fine = session != NULL;

@@ -1,8 +1,10 @@
 /* tilewright_common.c: a verb's course, the compiler's context, and the way to a loaded model. */
 #include "tilewright.h"
 
+#include "base/io.h"
 #include "dialect/core/core.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -96,12 +98,12 @@ void tw_close_compiler(tw_compile_args *args, tw_context *compiler)
 /* Whether the file is an ELF file, as compiled models are. */
 static bool is_compiled(const char *path)
 {
-    char start[4] = {0};
-    FILE *file = fopen(path, "rb");
-    if (!file)
+    char start[4];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
+    if (fd < 0)
         return false;
-    bool elf = fread(start, 1, sizeof start, file) == sizeof start && !memcmp(start, "\177ELF", 4);
-    fclose(file);
+    bool elf = tw_pread_all(fd, start, sizeof start, 0) && !memcmp(start, "\177ELF", sizeof start);
+    close(fd);
     return elf;
 }
 
@@ -166,11 +168,22 @@ static bool compile_and_load(tw_compile_args *args, tw_model **model)
     return status == TW_STATUS_OK || tw_runtime_error(args->ctx);
 }
 
+static bool load_compiled(tw_compile_args *args, tw_model **model)
+{
+    if (tw_model_load(args->model, NULL, model) != TW_STATUS_OK)
+        return tw_runtime_error(args->ctx);
+    for (size_t i = 0; i < args->shapes.len; i++)
+        if (!tw_shape_fits(args->ctx, *model, &args->shapes.data[i])) {
+            tw_model_free(*model);
+            return false;
+        }
+    return true;
+}
+
 bool tw_load_model(tw_compile_args *args, const tw_arrays *inputs, tw_model **model)
 {
     if (is_compiled(args->model))
-        return tw_model_load(args->model, NULL, model) == TW_STATUS_OK ||
-               tw_runtime_error(args->ctx);
+        return load_compiled(args, model);
     for (size_t i = 0; i < inputs->n; i++)
         if (inputs->items[i].data)
             add_shape(args, inputs->items[i].name, inputs->items[i].rank, inputs->items[i].dims);

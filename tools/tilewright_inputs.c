@@ -89,11 +89,18 @@ static const char *shape_text(tw_context *ctx, unsigned rank, const int64_t *dim
     return rank ? text : "scalar";
 }
 
-static bool make_up(tw_context *ctx, const tw_tensor_info *info, uint64_t seed, tw_array *out)
+/* Sizes that are open are those of --shape, or 1. */
+static bool make_up(const tw_compile_args *args, const tw_tensor_info *info, uint64_t seed,
+                    tw_array *out)
 {
+    tw_context *ctx = args->ctx;
+    const tw_shape *shape = NULL;
+    for (size_t i = 0; i < args->shapes.len; i++)
+        if (!strcmp(args->shapes.data[i].input, info->name))
+            shape = &args->shapes.data[i];
     *out = (tw_array){.name = info->name, .elem = info->elem, .rank = info->rank};
     for (unsigned i = 0; i < info->rank; i++)
-        out->dims[i] = info->dims[i] < 0 ? 1 : info->dims[i];
+        out->dims[i] = info->dims[i] >= 0 ? info->dims[i] : shape ? shape->dims[i] : 1;
     if (!tw_array_size(out->elem, out->rank, out->dims, &out->size))
         return tw_error(ctx, NULL, "input '%s' is too large to make up", info->name);
     out->data = tw_context_alloc(ctx, out->size);
@@ -138,18 +145,39 @@ bool tw_only_outputs(tw_context *ctx, const tw_model *model, const tw_arrays *ar
     return only(ctx, model, arrays, "output", tw_model_output, tw_model_find_output);
 }
 
+static bool same_shape(const tw_tensor_info *info, unsigned rank, const int64_t *dims)
+{
+    bool same = rank == info->rank;
+    for (unsigned i = 0; same && i < rank; i++)
+        same = info->dims[i] < 0 || info->dims[i] == dims[i];
+    return same;
+}
+
+bool tw_shape_fits(tw_context *ctx, const tw_model *model, const tw_shape *shape)
+{
+    long i = tw_model_find_input(model, shape->input);
+    if (i < 0)
+        return tw_error(ctx, NULL, "the model has no input '%s'; its inputs: %s", shape->input,
+                        names_text(ctx, model, tw_model_input));
+    const tw_tensor_info *info = tw_model_input(model, (size_t)i);
+    return same_shape(info, shape->rank, shape->dims) ||
+           tw_error(ctx, NULL, "--shape gives input '%s' as %s, but the model is compiled for %s",
+                    shape->input, shape_text(ctx, shape->rank, shape->dims),
+                    shape_text(ctx, info->rank, info->dims));
+}
+
 static bool fits(tw_context *ctx, const tw_tensor_info *info, const tw_array *a)
 {
-    bool same = a->elem == info->elem && a->rank == info->rank;
-    for (unsigned i = 0; same && i < a->rank; i++)
-        same = info->dims[i] < 0 || info->dims[i] == a->dims[i];
+    bool same = a->elem == info->elem && same_shape(info, a->rank, a->dims);
     return same || tw_error(ctx, NULL, "input '%s' is given as %s %s, but the model takes %s %s",
                             info->name, tw_elem_name(a->elem), shape_text(ctx, a->rank, a->dims),
                             tw_elem_name(info->elem), shape_text(ctx, info->rank, info->dims));
 }
 
-const tw_array *tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *given)
+const tw_array *tw_bind_inputs(const tw_compile_args *args, const tw_model *model,
+                               const tw_arrays *given)
 {
+    tw_context *ctx = args->ctx;
     size_t n = tw_model_get_info(model)->inputs;
     tw_array *bound = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, n + 1); /* not NULL for none */
     if (!tw_only_inputs(ctx, model, given))
@@ -157,7 +185,7 @@ const tw_array *tw_bind_inputs(tw_context *ctx, const tw_model *model, const tw_
     for (size_t i = 0; i < n; i++) {
         const tw_tensor_info *info = tw_model_input(model, i);
         const tw_array *a = tw_arrays_find(given, info->name);
-        if (a && a->data ? !fits(ctx, info, a) : !make_up(ctx, info, i + 1, &bound[i]))
+        if (a && a->data ? !fits(ctx, info, a) : !make_up(args, info, i + 1, &bound[i]))
             return NULL;
         if (a && a->data)
             bound[i] = *a;

@@ -105,7 +105,7 @@ static bool run(void *verb)
     tw_model *model;
     if (!tw_read_inputs(&v->input, &given) || !tw_load_model(&v->compile, &given, &model))
         return false;
-    const tw_array *bound = tw_bind_inputs(ctx, model, &given);
+    const tw_array *bound = tw_bind_inputs(&v->compile, model, &given);
     tw_session_options options = {.threads = v->threads};
     tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
     bool fine = session != NULL;

@@ -259,7 +259,8 @@ bool tw_npz_read(tw_context *ctx, const char *path, tw_arrays *out)
     if (!archive) {
         zip_error_t error;
         zip_error_init_with_code(&error, code);
-        tw_error(ctx, NULL, "%s: %s", path, zip_error_strerror(&error));
+        tw_error(ctx, NULL, "%s: not a readable archive of arrays (.npz): %s", path,
+                 zip_error_strerror(&error));
         zip_error_fini(&error);
         return false;
     }
