@@ -19,7 +19,7 @@ extern const tw_dialect tw_core_dialect;
 static inline tw_core_kind tw_core_kind_of(const tw_op *op)
 {
     return op->def >= tw_core_ops && op->def < tw_core_ops + TW_CORE_COUNT
-               ? (tw_core_kind)op->def->kind
+               ? (tw_core_kind)(op->def - tw_core_ops)
                : TW_CORE_COUNT;
 }
 static inline bool tw_is_core(const tw_op *op, tw_core_kind kind)

@@ -19,7 +19,7 @@ extern const tw_dialect tw_graph_dialect;
 static inline tw_graph_kind tw_graph_kind_of(const tw_op *op)
 {
     return op->def >= tw_graph_ops && op->def < tw_graph_ops + TW_GRAPH_COUNT
-               ? (tw_graph_kind)op->def->kind
+               ? (tw_graph_kind)(op->def - tw_graph_ops)
                : TW_GRAPH_COUNT;
 }
 static inline bool tw_is_graph(const tw_op *op, tw_graph_kind kind)

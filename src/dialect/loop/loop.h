@@ -18,7 +18,7 @@ extern const tw_dialect tw_loop_dialect;
 static inline tw_loop_kind tw_loop_kind_of(const tw_op *op)
 {
     return op->def >= tw_loop_ops && op->def < tw_loop_ops + TW_LOOP_COUNT
-               ? (tw_loop_kind)op->def->kind
+               ? (tw_loop_kind)(op->def - tw_loop_ops)
                : TW_LOOP_COUNT;
 }
 static inline bool tw_is_loop(const tw_op *op, tw_loop_kind kind)
