@@ -90,6 +90,12 @@ static bool compare(state *s, const tw_array *want, const void *is)
 
 static bool compare_outputs(state *s, const tw_model *model, const tw_session *session)
 {
+    size_t n = tw_model_get_info(model)->outputs;
+    for (size_t i = 0; i < n; i++) {
+        const char *name = tw_model_output(model, i)->name;
+        if (strchr(name, '[') && !tw_arrays_find(&s->outputs, name))
+            return fail(s, "wrong result: there is no '%s'", name);
+    }
     for (size_t i = 0; i < s->outputs.n; i++) {
         const tw_array *want = &s->outputs.items[i];
         long at = tw_model_find_output(model, want->name);

@@ -1,4 +1,5 @@
-/* data_set.c: reads TensorProto files, alone and as the numbered files of a test set. */
+/* data_set.c: reads files of tensors, alone and as the numbered files of a test set, where there
+ * are sequences and optionals, too. */
 #include "import/onnx/data_set.h"
 
 #include "import/onnx/import.h"
@@ -36,16 +37,11 @@ static ProtobufCMessage *unpack_file(tw_context *ctx, const char *path,
     return tw_onnx_unpack(ctx, loc, arena, type, file->data, file->size);
 }
 
-bool tw_onnx_read_tensor(tw_context *ctx, const char *path, tw_array *out)
+static bool read_tensor(tw_onnx *im, const Onnx__TensorProto *t, tw_array *out)
 {
-    tw_onnx im;
     tw_type type;
-    const Onnx__TensorProto *t =
-        (const Onnx__TensorProto *)unpack_file(ctx, path, &onnx__tensor_proto__descriptor, &im);
-    if (!t)
-        return false;
     *out = (tw_array){.name = tw_onnx_text(t->name)};
-    const void *data = tw_onnx_tensor_data(&im, t, out->name, &type, &out->size);
+    const void *data = tw_onnx_tensor_data(im, t, out->name, &type, &out->size);
     if (!data)
         return false;
     out->data = (void *)(uintptr_t)data;
@@ -56,11 +52,93 @@ bool tw_onnx_read_tensor(tw_context *ctx, const char *path, tw_array *out)
     return true;
 }
 
+bool tw_onnx_read_tensor(tw_context *ctx, const char *path, tw_array *out)
+{
+    tw_onnx im;
+    const Onnx__TensorProto *t =
+        (const Onnx__TensorProto *)unpack_file(ctx, path, &onnx__tensor_proto__descriptor, &im);
+    return t && read_tensor(&im, t, out);
+}
+
+/* ---- Sequences and optionals ---- */
+
+typedef struct array_list {
+    tw_arena *arena;
+    TW_VEC(tw_array) items;
+} array_list;
+
+static bool add_tensor(tw_onnx *im, const Onnx__TensorProto *t, const char *name, array_list *out)
+{
+    tw_array a;
+    if (!read_tensor(im, t, &a))
+        return false;
+    a.name = name;
+    tw_vec_push(out->arena, &out->items, a);
+    return true;
+}
+
+/* The elements, as "x[0]", "x[1]" … */
+static bool add_sequence(tw_onnx *im, const Onnx__SequenceProto *s, const char *name,
+                         array_list *out)
+{
+    for (size_t i = 0; i < s->n_tensor_values; i++)
+        if (!add_tensor(im, s->tensor_values[i], tw_onnx_element_name(out->arena, name, i), out))
+            return false;
+    for (size_t i = 0; i < s->n_sequence_values; i++)
+        if (!add_sequence(im, s->sequence_values[i], tw_onnx_element_name(out->arena, name, i),
+                          out))
+            return false;
+    return true;
+}
+
+static bool read_sequence(tw_context *ctx, const char *path, const char *name, array_list *out)
+{
+    tw_onnx im;
+    const Onnx__SequenceProto *s =
+        (const Onnx__SequenceProto *)unpack_file(ctx, path, &onnx__sequence_proto__descriptor, &im);
+    return s && add_sequence(&im, s, name, out);
+}
+
+static bool read_optional(tw_context *ctx, const char *path, const char *name, array_list *out)
+{
+    tw_onnx im;
+    const Onnx__OptionalProto *o =
+        (const Onnx__OptionalProto *)unpack_file(ctx, path, &onnx__optional_proto__descriptor, &im);
+    if (!o)
+        return false;
+    return (!o->tensor_value || add_tensor(&im, o->tensor_value, name, out)) &&
+           (!o->sequence_value || add_sequence(&im, o->sequence_value, name, out));
+}
+
+/* The file of a value of that declared type. */
+static bool read_value(tw_context *ctx, const char *path, const Onnx__ValueInfoProto *value,
+                       array_list *out)
+{
+    const char *name = tw_onnx_text(value->name);
+    switch (value->type ? value->type->value_case : ONNX__TYPE_PROTO__VALUE__NOT_SET) {
+    case ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE: {
+        tw_array a;
+        if (!tw_onnx_read_tensor(ctx, path, &a))
+            return false;
+        a.name = name;
+        tw_vec_push(out->arena, &out->items, a);
+        return true;
+    }
+    case ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE:
+        return read_sequence(ctx, path, name, out);
+    case ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE:
+        return read_optional(ctx, path, name, out);
+    default:
+        return tw_error(ctx, tw_loc_file(ctx, path, 0, 0),
+                        "'%s' is no tensor, sequence or optional", name);
+    }
+}
+
 /* Reads the files PREFIX0.pb and so on for the values, those in `skip` not counted. */
 static bool read_numbered(tw_context *ctx, const char *prefix, Onnx__ValueInfoProto *const *values,
                           size_t n, tw_map *skip, tw_arrays *out)
 {
-    *out = (tw_arrays){.items = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, n)};
+    array_list list = {.arena = tw_context_arena(ctx)};
     size_t number = 0;
     for (size_t i = 0; i < n; i++) {
         const char *name = tw_onnx_text(values[i]->name);
@@ -69,13 +147,10 @@ static bool read_numbered(tw_context *ctx, const char *prefix, Onnx__ValueInfoPr
         const char *path = tw_arena_printf(tw_context_arena(ctx), "%s%zu.pb", prefix, number++);
         if (access(path, F_OK) != 0)
             continue;
-        if (!values[i]->type || values[i]->type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-            return tw_error(ctx, tw_loc_file(ctx, path, 0, 0),
-                            "'%s' is no tensor; only tensors are supported", name);
-        if (!tw_onnx_read_tensor(ctx, path, &out->items[out->n]))
+        if (!read_value(ctx, path, values[i], &list))
             return false;
-        out->items[out->n++].name = name;
     }
+    *out = (tw_arrays){.items = list.items.data, .n = list.items.len};
     return true;
 }
 

@@ -1,7 +1,8 @@
 /* data_set.h: tensors in files of their own, as ONNX's test data has them.
  *
  * A test set is a folder with input_0.pb, output_0.pb and so on: one TensorProto each, numbered as
- * the inputs and outputs of the model are. Inputs that are initializers have no number. */
+ * the inputs and outputs of the model are. Inputs that are initializers have no number. A
+ * SequenceProto for x gives the tensors "x[0]", "x[1]" …, an OptionalProto what it holds. */
 #ifndef TW_IMPORT_ONNX_DATA_SET_H
 #define TW_IMPORT_ONNX_DATA_SET_H
 

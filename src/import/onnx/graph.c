@@ -118,6 +118,37 @@ static bool gather_inputs(tw_onnx_node *n)
     return true;
 }
 
+/* Operators that work on sequences and optionals, or hand them on. */
+static bool takes_bundles(const tw_onnx_op *op)
+{
+    static const char *const names[] = {"ConcatFromSequence",
+                                        "Identity",
+                                        "If",
+                                        "Loop",
+                                        "Optional",
+                                        "OptionalGetElement",
+                                        "OptionalHasElement",
+                                        "SequenceAt",
+                                        "SequenceConstruct",
+                                        "SequenceErase",
+                                        "SequenceInsert",
+                                        "SequenceLength",
+                                        "SequenceMap"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found |= !*op->domain && !strcmp(op->name, names[i]);
+    return found;
+}
+
+static bool check_inputs(tw_onnx_node *n)
+{
+    for (unsigned i = 0; i < n->n_in; i++)
+        if (n->in[i] && tw_onnx_as_bundle(n->in[i]) && !takes_bundles(n->op))
+            return tw_onnx_error(n, "input %u ('%s') is a sequence or optional, not a tensor", i,
+                                 n->proto->input[i]);
+    return true;
+}
+
 static bool check_input_count(tw_onnx_node *n)
 {
     int most = n->op->max_in < 0 ? (int)n->n_in : n->op->max_in;
@@ -142,7 +173,7 @@ static bool bind_outputs(tw_onnx_node *n)
             tw_map_get_str(&n->scope->initializers, name))
             return tw_onnx_error(n, "output %u: the name '%s' is taken already", i, name);
         tw_map_put_str(&n->scope->values, name, n->out[i]);
-        if (!n->out[i]->name)
+        if (!n->out[i]->name && !tw_onnx_as_bundle(n->out[i]))
             tw_value_set_name(n->out[i], name);
         if (!tw_onnx_check_declared(n->im, n->scope, name, n->out[i]))
             return false;
@@ -184,7 +215,7 @@ static bool import_node(tw_onnx *im, tw_onnx_scope *scope, const Onnx__NodeProto
     n.op = tw_onnx_find(domain, tw_onnx_text(proto->op_type), n.version);
     if (!n.op)
         return tw_onnx_error(&n, "unknown operator");
-    return check_input_count(&n) && n.op->handler(&n) && bind_outputs(&n);
+    return check_input_count(&n) && check_inputs(&n) && n.op->handler(&n) && bind_outputs(&n);
 }
 
 bool tw_onnx_nodes(tw_onnx *im, tw_onnx_scope *scope, Onnx__NodeProto *const *nodes, size_t n)

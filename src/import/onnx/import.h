@@ -4,6 +4,7 @@
 #define TW_IMPORT_ONNX_IMPORT_H
 
 #include "base/file.h"
+#include "base/vec.h"
 #include "import/build.h"
 #include "import/known.h"
 #include "import/onnx/onnx.h"
@@ -138,6 +139,44 @@ tw_op *tw_onnx_region_op(tw_onnx_node *n, tw_graph_kind kind, tw_value *const *o
 tw_value *tw_onnx_single(tw_onnx_node *n, tw_value *x, tw_elem elem, const char *what);
 void tw_onnx_yield(tw_onnx_node *n, tw_value *const *values, unsigned count);
 
+/* ---- Sequences and optionals (bundle.c) ---- */
+
+/* A sequence, or an optional that holds one value or none. How many values there are is known while
+ * the model is imported, so that nothing of it is left in the graph: names stand for bundles as
+ * they stand for values, and operators work on the values inside. */
+typedef struct tw_onnx_bundle {
+    tw_value value; /* what stands for it, of a type that is no tensor's */
+    bool optional;
+    size_t n;
+    tw_value **items; /* values or bundles */
+} tw_onnx_bundle;
+
+/* The items are copied. */
+tw_value *tw_onnx_bundle_of(tw_onnx *im, bool optional, tw_value *const *items, size_t n);
+/* The bundle that the value stands for, or NULL: it is a tensor. */
+static inline const tw_onnx_bundle *tw_onnx_as_bundle(const tw_value *value)
+{
+    return value->type->kind == TW_TYPE_TENSOR ? NULL : (const tw_onnx_bundle *)value;
+}
+/* Input i as a sequence; NULL with an error. */
+const tw_onnx_bundle *tw_onnx_sequence(tw_onnx_node *n, unsigned i);
+/* The tensors in a list of values, inner ones in their places. */
+typedef struct tw_onnx_leaves {
+    TW_VEC(tw_value *) tensors;
+} tw_onnx_leaves;
+void tw_onnx_add_leaves(tw_onnx *im, tw_value *value, tw_onnx_leaves *out);
+/* The value again, its tensors being the next ones from *leaves on. */
+tw_value *tw_onnx_with_leaves(tw_onnx *im, const tw_value *like, tw_value *const **leaves);
+/* Whether both are built alike, apart from the types of tensors. */
+bool tw_onnx_same_structure(const tw_value *a, const tw_value *b);
+/* An input of the main graph that is a sequence or optional: its elements are the tensors "x[0]",
+ * "x[1]" … that the options give shapes for, which become arguments of the function. Sets *out;
+ * NULL: the input is a tensor. */
+bool tw_onnx_bundle_input(tw_onnx *im, const Onnx__ValueInfoProto *input, tw_region *body,
+                          tw_value **out);
+/* The name of element i of x: "x[i]". */
+const char *tw_onnx_element_name(tw_arena *arena, const char *name, size_t i);
+
 /* ---- Types and tensors ---- */
 
 /* The element type of a TensorProto data type; false when there is none. */
@@ -150,6 +189,8 @@ const void *tw_onnx_tensor_data(tw_onnx *im, const Onnx__TensorProto *tensor, co
 tw_value *tw_onnx_tensor(tw_onnx *im, const Onnx__TensorProto *tensor, const char *name);
 /* The type of a graph input, symbols that options fix replaced; NULL with an error. */
 tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input);
+/* The shape that the options give for that name, or NULL. */
+const tw_import_shape *tw_onnx_given_shape(const tw_onnx *im, const char *name);
 /* Takes the shapes of the options: symbols of inputs get their sizes. */
 bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph);
 /* The value that options give to an input, as a constant. Sets *value to NULL when there is none;

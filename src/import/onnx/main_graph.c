@@ -19,8 +19,14 @@ static bool add_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto
         /* Old models list initializers as inputs with a default. */
         if (tw_map_get_str(&scope->initializers, name))
             continue;
-        tw_type type = tw_onnx_input_type(im, input);
         tw_value *arg;
+        if (!tw_onnx_bundle_input(im, input, body, &arg))
+            return false;
+        tw_type type = arg ? NULL : tw_onnx_input_type(im, input);
+        if (arg) {
+            tw_map_put_str(&scope->values, name, arg);
+            continue;
+        }
         if (!type || !tw_gb_check_type(&im->g, type) || !tw_onnx_fixed_input(im, input, &arg))
             return false;
         if (!arg)
@@ -46,6 +52,23 @@ typedef struct results {
     tw_map seen;
 } results;
 
+static void push_result(tw_onnx *im, results *r, tw_value *value, const char *name)
+{
+    tw_vec_push(im->arena, &r->values, value);
+    tw_vec_push(im->arena, &r->names, tw_attr_string(im->ctx, name));
+}
+
+/* A sequence y gives outputs y[0], y[1] …; an optional none, or that of what it holds. */
+static void push_bundle(tw_onnx *im, results *r, tw_value *value, const char *name)
+{
+    const tw_onnx_bundle *b = tw_onnx_as_bundle(value);
+    if (!b)
+        push_result(im, r, value, name);
+    for (size_t i = 0; b && i < b->n; i++)
+        push_bundle(im, r, b->items[i],
+                    b->optional ? name : tw_onnx_element_name(im->arena, name, i));
+}
+
 static bool add_result(tw_onnx *im, tw_onnx_scope *scope, results *r, const char *name,
                        const char *what)
 {
@@ -57,8 +80,7 @@ static bool add_result(tw_onnx *im, tw_onnx_scope *scope, results *r, const char
                    : false;
     if (tw_map_put_str(&r->seen, name, value))
         return tw_error(im->ctx, im->loc, "two outputs have the name '%s'", name);
-    tw_vec_push(im->arena, &r->values, value);
-    tw_vec_push(im->arena, &r->names, tw_attr_string(im->ctx, name));
+    push_bundle(im, r, value, name);
     return tw_onnx_check_declared(im, scope, name, value);
 }
 
@@ -74,7 +96,7 @@ static bool add_results(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProt
         if (!tw_map_get_str(&r->seen, im->options->extra_outputs[i]) &&
             !add_result(im, scope, r, im->options->extra_outputs[i], "additional output"))
             return false;
-    return r->values.len > 0 || tw_error(im->ctx, im->loc, "the model has no outputs");
+    return r->seen.len > 0 || tw_error(im->ctx, im->loc, "the model has no outputs");
 }
 
 typedef struct op_list {

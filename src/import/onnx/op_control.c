@@ -46,6 +46,7 @@ typedef struct branch {
     const Onnx__GraphProto *graph;
     const char *name;
     tw_region *region;
+    tw_onnx_leaves leaves;      /* tensors in `out` */
     tw_value **out;             /* NULL: it cannot be imported */
     const tw_diagnostic *fault; /* then: why */
 } branch;
@@ -84,11 +85,17 @@ static void import_branch(tw_onnx_node *n, branch *b)
     n->g->b = here;
 }
 
+/* The tensors that a branch gives, those of sequences and optionals included. */
+static void list_leaves(tw_onnx_node *n, branch *b)
+{
+    for (unsigned i = 0; i < n->n_out; i++)
+        tw_onnx_add_leaves(n->im, b->out[i], &b->leaves);
+}
+
 /* The region of a branch that cannot be imported. */
 static bool fill_in(tw_onnx_node *n, branch *b, const branch *other)
 {
     tw_builder here = n->g->b;
-    tw_value **zeros = TW_NEW_ARRAY(n->im->arena, tw_value *, n->n_out + 1);
     const char *message =
         tw_arena_printf(n->im->arena, "the %s branch of %s cannot be computed: %s", b->name,
                         here.loc->node, b->fault ? b->fault->message : "it has too many mistakes");
@@ -97,56 +104,88 @@ static bool fill_in(tw_onnx_node *n, branch *b, const branch *other)
     tw_build(&n->g->b, &tw_graph_ops[TW_GRAPH_FAIL], NULL, 0, NULL, 0, "message",
              tw_attr_string(n->ctx, message), NULL);
     bool good = true;
-    for (unsigned i = 0; i < n->n_out && good; i++) {
-        tw_type type = other->out[i]->type;
-        zeros[i] = tw_gb_splat(n->g, type->elem, 0, type->rank, type->dims);
-        good = zeros[i] != NULL;
+    for (size_t i = 0; i < other->leaves.tensors.len && good; i++) {
+        tw_type type = other->leaves.tensors.data[i]->type;
+        tw_value *zeros = tw_gb_splat(n->g, type->elem, 0, type->rank, type->dims);
+        tw_vec_push(n->im->arena, &b->leaves.tensors, zeros);
+        good = zeros != NULL;
     }
-    b->out = zeros;
+    b->out = other->out;
     n->g->b = here;
     return good;
 }
 
-/* The type of result i, which both branches must agree on. */
-static bool unify(tw_onnx_node *n, tw_op *op, unsigned i, const branch *yes, const branch *no)
+/* Both branches must agree on the type of a tensor. */
+static bool unify(tw_onnx_node *n, tw_type a, tw_type b)
 {
-    tw_type a = yes->out[i]->type, b = no->out[i]->type;
-    op->results[i].type = a;
     return a == b || tw_onnx_error(n,
-                                   "output %u is %s in one branch and %s in the other; only equal "
+                                   "an output is %s in one branch and %s in the other; only equal "
                                    "types are supported",
-                                   i, tw_gb_type_text(n->g, a), tw_gb_type_text(n->g, b));
+                                   tw_gb_type_text(n->g, a), tw_gb_type_text(n->g, b));
 }
 
-static void close_branch(tw_onnx_node *n, const branch *b)
+static bool check_structure(tw_onnx_node *n, const branch *yes, const branch *no)
 {
+    for (unsigned i = 0; i < n->n_out; i++)
+        if (!tw_onnx_same_structure(yes->out[i], no->out[i]))
+            return tw_onnx_error(n,
+                                 "output %u has another number of elements in one branch than in "
+                                 "the other: the condition must be known when the model is "
+                                 "compiled",
+                                 i);
+    return true;
+}
+
+static void close_branch(tw_onnx_node *n, const branch *b, tw_region *region)
+{
+    tw_region_splice(region, NULL, b->region);
     tw_builder here = n->g->b;
-    n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
-    tw_onnx_yield(n, b->out, n->n_out);
+    n->g->b = tw_builder_at_end(n->ctx, region, here.loc);
+    tw_onnx_yield(n, b->leaves.tensors.data, (unsigned)b->leaves.tensors.len);
     n->g->b = here;
+}
+
+/* The operation proper, in place of `draft`, whose results are not known yet. */
+static bool close_if(tw_onnx_node *n, tw_op *draft, const branch *yes, const branch *no)
+{
+    size_t count = yes->leaves.tensors.len;
+    tw_value *condition = tw_operand(draft, 0);
+    tw_op *op = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, (unsigned)count);
+    tw_value **results = TW_NEW_ARRAY(n->im->arena, tw_value *, count + 1);
+    tw_value *const *next = results;
+    for (size_t i = 0; i < count; i++) {
+        tw_type type = yes->leaves.tensors.data[i]->type;
+        if (!unify(n, type, no->leaves.tensors.data[i]->type))
+            return false;
+        op->results[i].type = type;
+        results[i] = tw_result(op, (unsigned)i);
+    }
+    close_branch(n, yes, &op->regions[0]);
+    close_branch(n, no, &op->regions[1]);
+    tw_op_erase(draft);
+    for (unsigned i = 0; i < n->n_out; i++)
+        tw_onnx_set(n, i, tw_onnx_with_leaves(n->im, yes->out[i], &next));
+    return tw_gb_verify(n->g, op);
 }
 
 static bool import_if(tw_onnx_node *n, tw_value *condition, branch *yes, branch *no)
 {
-    tw_op *op = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, n->n_out);
-    yes->region = &op->regions[0];
-    no->region = &op->regions[1];
+    tw_op *draft = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, 0);
+    yes->region = &draft->regions[0];
+    no->region = &draft->regions[1];
     import_branch(n, yes);
     import_branch(n, no);
     if (!yes->out && !no->out)
         return yes->fault && no->fault &&
                tw_onnx_error(n, "neither branch can be imported: then: %s; else: %s",
                              yes->fault->message, no->fault->message);
+    if (yes->out)
+        list_leaves(n, yes);
+    if (no->out)
+        list_leaves(n, no);
     if ((!yes->out && !fill_in(n, yes, no)) || (!no->out && !fill_in(n, no, yes)))
         return false;
-    for (unsigned i = 0; i < n->n_out; i++) {
-        if (!unify(n, op, i, yes, no))
-            return false;
-        tw_onnx_set(n, i, tw_result(op, i));
-    }
-    close_branch(n, yes);
-    close_branch(n, no);
-    return tw_gb_verify(n->g, op);
+    return check_structure(n, yes, no) && close_if(n, draft, yes, no);
 }
 
 bool tw_onnx_op_if(tw_onnx_node *n)

@@ -38,7 +38,7 @@ typedef struct binding {
     const char *input;
 } binding;
 
-static const tw_import_shape *option_for(const tw_onnx *im, const char *name)
+const tw_import_shape *tw_onnx_given_shape(const tw_onnx *im, const char *name)
 {
     for (size_t i = 0; i < im->options->n_shapes; i++)
         if (!strcmp(im->options->shapes[i].name, name))
@@ -104,6 +104,13 @@ static const char *inputs_text(tw_onnx *im, const Onnx__GraphProto *graph, const
     return meant ? tw_arena_printf(im->arena, "%s; did you mean '%s'?", text, meant) : text;
 }
 
+/* Whether "x[3]" is an element of the input x. */
+static bool is_element(const char *name, const char *input, const Onnx__ValueInfoProto *info)
+{
+    size_t len = strlen(input);
+    return !tensor_type(info) && !strncmp(name, input, len) && name[len] == '[';
+}
+
 bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph)
 {
     im->bound = tw_map_make(im->arena);
@@ -114,6 +121,7 @@ bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph)
         for (size_t i = 0; i < graph->n_input; i++) {
             const char *name = tw_onnx_text(graph->input[i]->name);
             tw_suggest(&near, name);
+            found = found || is_element(given->name, name, graph->input[i]);
             if (strcmp(name, given->name))
                 continue;
             found = true;
@@ -159,7 +167,7 @@ tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input)
     tw_elem elem;
     const char *name = tw_onnx_text(input->name);
     const Onnx__TypeProto__Tensor *t = tensor_type(input);
-    const tw_import_shape *given = option_for(im, name);
+    const tw_import_shape *given = tw_onnx_given_shape(im, name);
     if (!t)
         return tw_gb_error(&im->g, "input '%s' is no tensor; only tensors are supported", name);
     if (!tw_onnx_elem(t->elem_type, &elem))
@@ -208,7 +216,7 @@ bool tw_onnx_check_declared(tw_onnx *im, const tw_onnx_scope *scope, const char 
     const Onnx__ValueInfoProto *declared = tw_map_get_str(&scope->declared, name);
     const Onnx__TypeProto__Tensor *t = declared ? tensor_type(declared) : NULL;
     tw_elem elem;
-    if (!t)
+    if (!t || value->type->kind != TW_TYPE_TENSOR)
         return true;
     if (t->has_elem_type && t->elem_type &&
         (!tw_onnx_elem(t->elem_type, &elem) || elem != value->type->elem))
