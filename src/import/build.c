@@ -14,6 +14,7 @@ tw_gb tw_gb_make(tw_context *ctx, tw_arena *arena, tw_region *region, int64_t ma
                    .arena = arena,
                    .b = tw_builder_at_end(ctx, region, NULL),
                    .known = tw_map_make(arena),
+                   .checked = tw_map_make(arena),
                    .max_bytes = max_bytes};
 }
 
@@ -64,13 +65,23 @@ bool tw_gb_verify(tw_gb *g, tw_op *op)
     return false;
 }
 
+/* Sizes that come out negative are refused when the model runs. */
+static bool check_sizes(tw_gb *g, tw_type type)
+{
+    for (unsigned i = 0; i < type->rank; i++)
+        if (!tw_gb_check(g, type->dims[i], "the size '%s' of a tensor is negative",
+                         tw_print_expr(g->ctx, type->dims[i], NULL)))
+            return false;
+    return true;
+}
+
 tw_value *tw_gb_emit(tw_gb *g, tw_graph_kind kind, tw_value *const *operands, unsigned n,
                      tw_type type, const tw_named_attr *attrs, unsigned n_attrs)
 {
     for (unsigned i = 0; i < n; i++)
         if (!operands[i])
             return NULL;
-    if (!type || !tw_gb_check_type(g, type))
+    if (!type || !tw_gb_check_type(g, type) || !check_sizes(g, type))
         return NULL;
     tw_named_attr *present = TW_NEW_ARRAY(g->arena, tw_named_attr, n_attrs);
     unsigned n_present = 0;
@@ -150,6 +161,52 @@ tw_expr tw_gb_quotient(tw_gb *g, const tw_expr *total, unsigned n_total, const t
     if (tw_expr_is_const(a) && tw_expr_is_const(b) && a->value % b->value != 0)
         return NULL;
     return q;
+}
+
+/* Whether a check of the expression stands in the region already; notes that one does. */
+static bool is_checked(tw_gb *g, tw_expr e)
+{
+    const void *key[] = {g->b.region, e};
+    if (tw_map_get(&g->checked, key, sizeof key))
+        return true;
+    tw_map_put(&g->checked, key, sizeof key, g);
+    return false;
+}
+
+static bool check(tw_gb *g, const tw_expr *sets, unsigned n, const char *message)
+{
+    tw_expr kept[2];
+    unsigned n_kept = 0;
+    for (unsigned i = 0; i < n; i++) {
+        if (sets[i]->kind == TW_EXPR_INVALID || tw_expr_range(sets[i], NULL, 0).hi < 0)
+            return tw_gb_error(g, "%s", message);
+        if (!tw_expr_at_least(g->ctx, sets[i], 0, NULL, 0) && !is_checked(g, sets[i]))
+            kept[n_kept++] = sets[i];
+    }
+    if (n_kept)
+        tw_build(&g->b, &tw_graph_ops[TW_GRAPH_CHECK], NULL, 0, NULL, 0, "sets",
+                 tw_attr_map(g->ctx, 0, kept, n_kept), "message", tw_attr_string(g->ctx, message),
+                 NULL);
+    return true;
+}
+
+bool tw_gb_check(tw_gb *g, tw_expr e, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    const char *message = tw_arena_vprintf(g->arena, format, args);
+    va_end(args);
+    return check(g, &e, 1, message);
+}
+
+bool tw_gb_check_equal(tw_gb *g, tw_expr a, tw_expr b, const char *what)
+{
+    if (a == b)
+        return true;
+    tw_expr sets[] = {tw_expr_sub(g->ctx, a, b), tw_expr_sub(g->ctx, b, a)};
+    return check(g, sets, 2,
+                 tw_arena_printf(g->arena, "%s: '%s' and '%s' are not equal", what,
+                                 tw_print_expr(g->ctx, a, NULL), tw_print_expr(g->ctx, b, NULL)));
 }
 
 bool tw_gb_differ(tw_gb *g, tw_expr a, tw_expr b)

@@ -19,6 +19,7 @@ typedef struct tw_gb {
     tw_arena *arena;   /* for what lives as long as the import */
     tw_builder b;      /* b.loc: the model's node */
     tw_map known;      /* tw_value -> tw_known */
+    tw_map checked;    /* region and expression -> itself: what tw_gb_check has seen to */
     size_t followed;   /* elements whose values were followed so far */
     int64_t max_bytes; /* larger tensors are refused */
 } tw_gb;
@@ -59,7 +60,7 @@ tw_value *tw_gb_splat(tw_gb *g, tw_elem elem, double value, unsigned rank, const
 
 tw_value *tw_gb_unary(tw_gb *g, tw_graph_kind kind, tw_value *x);
 /* With broadcasting; comparisons give bool. Sizes that are not provably equal are taken to be
- * equal, by a reshape that says so. */
+ * equal (tw_gb_conform). */
 tw_value *tw_gb_binary(tw_gb *g, tw_graph_kind kind, tw_value *a, tw_value *b);
 /* The right operand is the number, in x's element type. */
 tw_value *tw_gb_binary_scalar(tw_gb *g, tw_graph_kind kind, tw_value *x, double value);
@@ -76,6 +77,8 @@ tw_value *tw_gb_reshape(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dim
 tw_value *tw_gb_transpose(tw_gb *g, tw_value *x, const int64_t *perm);
 /* To exactly that shape. */
 tw_value *tw_gb_expand(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dims);
+/* x with sizes that are equal to its own but may be written otherwise, which is checked. */
+tw_value *tw_gb_conform(tw_gb *g, tw_value *x, const tw_expr *dims);
 /* Drops the axes of the set (bits), which have size 1; or inserts them, numbered in the result. */
 tw_value *tw_gb_squeeze(tw_gb *g, tw_value *x, uint32_t axes);
 tw_value *tw_gb_unsqueeze(tw_gb *g, tw_value *x, uint32_t axes);
@@ -111,6 +114,12 @@ tw_expr tw_gb_product(tw_gb *g, const tw_expr *dims, unsigned n);
  * a remainder or part is 0. */
 tw_expr tw_gb_quotient(tw_gb *g, const tw_expr *total, unsigned n_total, const tw_expr *part,
                        unsigned n_part);
+/* From here on the expression is at least 0: certainly, or the compiled model checks it and fails
+ * with the message otherwise. False with the message as an error when it never is. */
+bool tw_gb_check(tw_gb *g, tw_expr e, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The same of two equal sizes; `what` they are of is for the message: "operands". */
+bool tw_gb_check_equal(tw_gb *g, tw_expr a, tw_expr b, const char *what);
 /* Whether the sizes are certainly different. */
 bool tw_gb_differ(tw_gb *g, tw_expr a, tw_expr b);
 

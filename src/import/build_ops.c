@@ -69,13 +69,28 @@ bool tw_gb_broadcast_dims(tw_gb *g, tw_value *const *values, unsigned n, unsigne
     return true;
 }
 
+static tw_value *emit_reshape(tw_gb *g, tw_value *x, tw_type type)
+{
+    return type == x->type ? x : tw_gb_emit(g, TW_GRAPH_RESHAPE, &x, 1, type, NULL, 0);
+}
+
+tw_value *tw_gb_conform(tw_gb *g, tw_value *x, const tw_expr *dims)
+{
+    if (!x)
+        return NULL;
+    for (unsigned i = 0; i < x->type->rank; i++)
+        if (!tw_gb_check_equal(g, x->type->dims[i], dims[i], "sizes that must agree"))
+            return NULL;
+    return emit_reshape(g, x, tensor(g, x->type->elem, x->type->rank, dims));
+}
+
 /* x with sizes that are neither 1 nor the broadcast shape's taken to be the latter. */
 static tw_value *conform(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dims)
 {
     tw_expr own[TW_MAX_RANK], one = tw_gb_const(g, 1);
     for (unsigned i = 0; i < x->type->rank; i++)
         own[i] = x->type->dims[i] == one ? one : dims[rank - x->type->rank + i];
-    return tw_gb_reshape(g, x, x->type->rank, own);
+    return tw_gb_conform(g, x, own);
 }
 
 tw_value *tw_gb_binary(tw_gb *g, tw_graph_kind kind, tw_value *a, tw_value *b)
@@ -138,7 +153,10 @@ tw_value *tw_gb_reshape(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dim
     if (tw_type_static_count(x->type, &from) && tw_type_static_count(type, &to) && from != to)
         return tw_gb_error(g, "%s cannot be reshaped to %s: the numbers of elements differ",
                            tw_gb_type_text(g, x->type), tw_gb_type_text(g, type));
-    return tw_gb_emit(g, TW_GRAPH_RESHAPE, &x, 1, type, NULL, 0);
+    if (!tw_gb_check_equal(g, tw_gb_product(g, x->type->dims, x->type->rank),
+                           tw_gb_product(g, dims, rank), "numbers of elements before and after"))
+        return NULL;
+    return emit_reshape(g, x, type);
 }
 
 tw_value *tw_gb_transpose(tw_gb *g, tw_value *x, const int64_t *perm)
@@ -186,7 +204,9 @@ tw_value *tw_gb_squeeze(tw_gb *g, tw_value *x, uint32_t axes)
         else if (tw_gb_differ(g, x->type->dims[i], tw_gb_const(g, 1)))
             return tw_gb_error(g, "axis %u of %s does not have size 1", i,
                                tw_gb_type_text(g, x->type));
-    return tw_gb_reshape(g, x, rank, dims);
+        else if (!tw_gb_check_equal(g, x->type->dims[i], tw_gb_const(g, 1), "an axis to drop"))
+            return NULL;
+    return emit_reshape(g, x, tensor(g, x->type->elem, rank, dims));
 }
 
 tw_value *tw_gb_unsqueeze(tw_gb *g, tw_value *x, uint32_t axes)
@@ -271,7 +291,7 @@ tw_value *tw_gb_concat(tw_gb *g, tw_value *const *values, unsigned n, unsigned a
     }
     for (unsigned v = 0; v < n; v++) {
         dims[axis] = values[v]->type->dims[axis];
-        operands[v] = tw_gb_reshape(g, values[v], values[v]->type->rank, dims);
+        operands[v] = tw_gb_conform(g, values[v], dims);
     }
     if (n == 1)
         return operands[0];
@@ -388,7 +408,7 @@ tw_value *tw_gb_matmul(tw_gb *g, tw_value *a, tw_value *b, bool transpose_a, boo
     }
     dims[rank - 2] = da[ta->rank - (transpose_a ? 1 : 2)];
     dims[rank - 1] = db[tb->rank - (transpose_b ? 2 : 1)];
-    tw_value *operands[2] = {tw_gb_reshape(g, a, ta->rank, da), tw_gb_reshape(g, b, tb->rank, db)};
+    tw_value *operands[2] = {tw_gb_conform(g, a, da), tw_gb_conform(g, b, db)};
     return TW_GB_EMIT(g, MATMUL, operands, 2, tensor(g, ta->elem, rank, dims),
                       {"transpose_a", transpose_a ? tw_attr_bool(g->ctx, true) : NULL},
                       {"transpose_b", transpose_b ? tw_attr_bool(g->ctx, true) : NULL});

@@ -43,6 +43,9 @@ static tw_expr bytes_of(tw_context *ctx, tw_type type)
     tw_expr count = tw_expr_const(ctx, 1);
     for (unsigned i = 0; i < type->rank; i++)
         count = tw_expr_mul(ctx, count, type->dims[i]);
+    /* A size that comes out negative is found by a check; until then it must not move others. */
+    if (tw_expr_range(count, NULL, 0).lo < 0)
+        count = tw_expr_binary(ctx, TW_EXPR_MAX, count, tw_expr_const(ctx, 0));
     if (bits % 8 == 0)
         return tw_expr_mulc(ctx, count, bits / 8);
     return tw_expr_binary(ctx, TW_EXPR_CEILDIV, tw_expr_mulc(ctx, count, bits),

@@ -482,10 +482,36 @@ static bool lower_bind(to_loops *t, const tw_op *op)
     return true;
 }
 
-static bool lower_check(to_loops *t, const tw_op *op)
+/* Whether the sizes that it is about are known when the function begins. */
+static bool is_early(const to_loops *t, const tw_op *check)
+{
+    tw_attr sets = tw_op_attr(check, "sets");
+    for (size_t i = 0; i < sets->u.map.n; i++)
+        if (tw_core_is_bound_size(t->module, sets->u.map.exprs[i]))
+            return false;
+    return check->region->parent->def == &tw_core_ops[TW_CORE_FUNC];
+}
+
+static void build_check(to_loops *t, const tw_op *op)
 {
     tw_build(&t->body, &tw_loop_ops[TW_LOOP_CHECK], NULL, 0, NULL, 0, "sets",
              tw_op_attr(op, "sets"), "message", tw_op_attr(op, "message"), NULL);
+}
+
+/* What can be checked before anything is computed is. */
+static void lower_early_checks(to_loops *t, const tw_region *body)
+{
+    for (const tw_op *op = body->first; op; op = op->next)
+        if (tw_is_graph(op, TW_GRAPH_CHECK) && is_early(t, op)) {
+            t->body.loc = op->loc;
+            build_check(t, op);
+        }
+}
+
+static bool lower_check(to_loops *t, const tw_op *op)
+{
+    if (!is_early(t, op))
+        build_check(t, op);
     return true;
 }
 
@@ -577,6 +603,7 @@ static bool lower_function(to_loops *t, tw_op *func)
         tw_map_put_ptr(&t->buffers, old->args[i], made->regions[0].args[i]);
     tw_value **outputs = made->regions[0].args + old->n_args;
     plan_outputs(t, ret, outputs);
+    lower_early_checks(t, old);
     if (!lower_ops(t, old))
         return false;
     for (unsigned i = 0; i < ret->n_operands; i++)

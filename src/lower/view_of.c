@@ -91,7 +91,7 @@ bool tw_lower_is_whole_view(const tw_op *op)
     bool whole = true;
     if (tw_is_graph(op, TW_GRAPH_GROUP))
         return is_chain_of_views(op, &offset, &whole) && whole;
-    return tw_lower_is_view(op, &offset) && (!tw_is_graph(op, TW_GRAPH_SLICE) || same_count(op));
+    return tw_lower_is_view(op, &offset) && same_count(op);
 }
 
 bool tw_lower_is_view(const tw_op *op, int64_t *offset)

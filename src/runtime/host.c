@@ -103,8 +103,11 @@ void tw_host_start(tw_session *s)
 tw_status tw_host_finish(tw_session *s, int32_t code)
 {
     const char *name = s->model->abi->name;
-    if (atomic_load(&s->error_code))
-        return tw_fail(TW_STATUS_RUN, "model '%s': %s", name, s->error_text);
+    if (atomic_load(&s->error_code)) {
+        char sizes[256];
+        tw_session_sizes(s, sizes, sizeof sizes);
+        return tw_fail(TW_STATUS_RUN, "model '%s': %s%s", name, s->error_text, sizes);
+    }
     if (code)
         return tw_fail(TW_STATUS_RUN, "model '%s' failed with code %d", name, code);
     return TW_STATUS_OK;

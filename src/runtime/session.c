@@ -3,6 +3,7 @@
 #include "runtime/error.h"
 #include "runtime/host.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -222,7 +223,44 @@ void tw_session_reset_profile(tw_session *s)
     memset(s->times, 0, s->model->info.kernels * sizeof *s->times);
 }
 
+void tw_session_sizes(const tw_session *s, char *out, size_t size)
+{
+    const tw_abi_model *abi = s->model->abi;
+    size_t at = 0;
+    *out = 0;
+    for (uint32_t k = 0; k < abi->n_symbols && at < size; k++)
+        at += (size_t)snprintf(out + at, size - at, "%s%s = %lld", k ? ", " : " (", abi->symbols[k],
+                               (long long)s->symbols[k]);
+    if (abi->n_symbols && at + 1 < size)
+        memcpy(out + at, ")", 2);
+}
+
 /* ---- Running --------------------------------------------------------------------------------- */
+
+/* The first axis, of all inputs, that has symbol k as its size. */
+static const tw_abi_tensor *first_with(const tw_abi_model *abi, int32_t k, uint32_t *axis)
+{
+    for (uint32_t i = 0; i < abi->n_inputs; i++)
+        for (uint32_t d = 0; abi->inputs[i].dim_symbols && d < abi->inputs[i].rank; d++)
+            if (abi->inputs[i].dim_symbols[d] == k) {
+                *axis = d;
+                return &abi->inputs[i];
+            }
+    return NULL;
+}
+
+static tw_status contradiction(const tw_session *s, const tw_abi_tensor *t, uint32_t d,
+                               int64_t size)
+{
+    uint32_t other_axis = 0;
+    int32_t k = t->dim_symbols[d];
+    const tw_abi_tensor *other = first_with(s->model->abi, k, &other_axis);
+    return tw_fail(TW_STATUS_INVALID,
+                   "input '%s': dimension %u, which is '%s', is %lld, but dimension %u of input "
+                   "'%s' says %lld",
+                   t->name, d, s->model->abi->symbols[k], (long long)size, other_axis,
+                   other ? other->name : "", (long long)s->symbols[k]);
+}
 
 /* The values of the symbols from the shapes of the inputs, which must agree. */
 static tw_status bind_symbols(tw_session *s)
@@ -238,10 +276,7 @@ static tw_status bind_symbols(tw_session *s)
                 continue;
             int64_t size = s->inputs[i].dims[d];
             if (s->symbols[k] >= 0 && s->symbols[k] != size)
-                return tw_fail(TW_STATUS_INVALID,
-                               "input '%s': dimension %u is %lld, but '%s' is %lld elsewhere",
-                               t->name, d, (long long)size, abi->symbols[k],
-                               (long long)s->symbols[k]);
+                return contradiction(s, t, d, size);
             s->symbols[k] = size;
         }
     }
@@ -262,9 +297,14 @@ static tw_status plan(tw_session *s, size_t *arena)
     if (status != TW_STATUS_OK)
         return status;
     int64_t bytes = v->plan(s->symbols, s->output_dims);
-    if (bytes < 0)
-        return tw_fail(TW_STATUS_INVALID, "model '%s' cannot run with inputs of these shapes",
-                       s->model->abi->name);
+    if (bytes < 0) {
+        char sizes[256];
+        tw_session_sizes(s, sizes, sizeof sizes);
+        return tw_fail(TW_STATUS_INVALID,
+                       "model '%s' cannot run with inputs of these shapes: sizes come out negative "
+                       "or too large%s",
+                       s->model->abi->name, sizes);
+    }
     *arena = (size_t)bytes;
     return TW_STATUS_OK;
 }

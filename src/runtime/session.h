@@ -49,6 +49,9 @@ struct tw_session {
     char error_text[256];
 };
 
+/* " (batch = 2, seq = 7)": the sizes of the run, for messages; nothing when all are fixed. */
+void tw_session_sizes(const tw_session *session, char *out, size_t size);
+
 /* Finds the memory for output i of the dims that are set: sets its data and size. */
 tw_status tw_session_provide_output(tw_session *session, size_t i);
 

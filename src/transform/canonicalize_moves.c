@@ -77,46 +77,58 @@ bool tw_canon_concat_concat(tw_rewriter *rw, tw_op *op)
 
 /* ---- slice ---- */
 
-static bool all_equal(const tw_op *op, const char *name, int64_t value)
+static bool all_equal(tw_context *ctx, const tw_op *op, const char *name, int64_t value)
 {
-    int64_t v[TW_MAX_RANK];
-    int n = tw_op_ints(op, name, v, TW_MAX_RANK);
+    tw_expr v[TW_MAX_RANK];
+    int n = tw_graph_exprs(ctx, op, name, v, TW_MAX_RANK);
     for (int i = 0; i < n; i++)
-        if (v[i] != value)
+        if (v[i] != tw_expr_const(ctx, value))
             return false;
     return true;
 }
 
 bool tw_canon_slice_identity(tw_rewriter *rw, tw_op *op)
 {
-    return op->results[0].type == tw_operand(op, 0)->type && all_equal(op, "starts", 0) &&
-           all_equal(op, "steps", 1) && replace_by(rw, op, tw_operand(op, 0));
+    tw_context *ctx = tw_rw_context(rw);
+    return op->results[0].type == tw_operand(op, 0)->type && all_equal(ctx, op, "starts", 0) &&
+           all_equal(ctx, op, "steps", 1) && replace_by(rw, op, tw_operand(op, 0));
 }
 
-static tw_value *build_slice(tw_builder *b, tw_value *x, tw_type type, const int64_t *starts,
+/* An array of numbers, or of maps where a value is symbolic. */
+static tw_attr exprs_attr(tw_context *ctx, const tw_expr *values, unsigned n)
+{
+    tw_attr items[TW_MAX_RANK];
+    for (unsigned i = 0; i < n; i++)
+        items[i] = tw_expr_is_const(values[i]) ? tw_attr_int(ctx, values[i]->value)
+                                               : tw_attr_map(ctx, 0, &values[i], 1);
+    return tw_attr_array(ctx, items, n);
+}
+
+static tw_value *build_slice(tw_builder *b, tw_value *x, tw_type type, const tw_expr *starts,
                              const int64_t *steps)
 {
     return tw_graph_build(b, TW_GRAPH_SLICE, &x, 1, type, "starts",
-                          tw_attr_ints(b->ctx, starts, type->rank), "steps",
+                          exprs_attr(b->ctx, starts, type->rank), "steps",
                           tw_attr_ints(b->ctx, steps, type->rank), NULL);
 }
 
 bool tw_canon_slice_slice(tw_rewriter *rw, tw_op *op)
 {
     const tw_op *inner = producer(op, 0, TW_GRAPH_SLICE);
-    int64_t start[TW_MAX_RANK], step[TW_MAX_RANK], inner_start[TW_MAX_RANK],
-        inner_step[TW_MAX_RANK];
+    tw_context *ctx = tw_rw_context(rw);
+    tw_expr start[TW_MAX_RANK], inner_start[TW_MAX_RANK];
+    int64_t step[TW_MAX_RANK], inner_step[TW_MAX_RANK];
     if (!inner)
         return false;
-    int n = tw_op_ints(op, "starts", start, TW_MAX_RANK);
+    int n = tw_graph_exprs(ctx, op, "starts", start, TW_MAX_RANK);
     tw_op_ints(op, "steps", step, TW_MAX_RANK);
-    tw_op_ints(inner, "starts", inner_start, TW_MAX_RANK);
+    tw_graph_exprs(ctx, inner, "starts", inner_start, TW_MAX_RANK);
     tw_op_ints(inner, "steps", inner_step, TW_MAX_RANK);
-    for (int i = 0; i < n; i++)
-        if (!tw_mul_i64(start[i], inner_step[i], &start[i]) ||
-            !tw_add_i64(start[i], inner_start[i], &start[i]) ||
-            !tw_mul_i64(step[i], inner_step[i], &step[i]))
+    for (int i = 0; i < n; i++) {
+        start[i] = tw_expr_add(ctx, tw_expr_mulc(ctx, start[i], inner_step[i]), inner_start[i]);
+        if (start[i]->kind == TW_EXPR_INVALID || !tw_mul_i64(step[i], inner_step[i], &step[i]))
             return false;
+    }
     tw_builder *b = tw_rw_builder(rw, op);
     return replace_by(rw, op,
                       build_slice(b, tw_operand(inner, 0), op->results[0].type, start, step));
@@ -143,19 +155,21 @@ bool tw_canon_slice_concat(tw_rewriter *rw, tw_op *op)
 {
     const tw_op *concat = producer(op, 0, TW_GRAPH_CONCAT);
     tw_type type = op->results[0].type;
-    int64_t start[TW_MAX_RANK], step[TW_MAX_RANK], size, span, last, offset;
+    tw_expr start[TW_MAX_RANK];
+    int64_t step[TW_MAX_RANK], first, size, span, last, offset;
     if (!concat)
         return false;
     int64_t axis = tw_op_int(concat, "axis", 0);
-    tw_op_ints(op, "starts", start, TW_MAX_RANK);
+    tw_graph_exprs(tw_rw_context(rw), op, "starts", start, TW_MAX_RANK);
     tw_op_ints(op, "steps", step, TW_MAX_RANK);
     if (!tw_expr_as_const(type->dims[axis], &size) || size == 0 ||
-        !tw_mul_i64(size - 1, step[axis], &span) || !tw_add_i64(start[axis], span, &last))
+        !tw_expr_as_const(start[axis], &first) || !tw_mul_i64(size - 1, step[axis], &span) ||
+        !tw_add_i64(first, span, &last))
         return false;
-    tw_value *part = part_of(concat, axis, start[axis], last, &offset);
+    tw_value *part = part_of(concat, axis, first, last, &offset);
     if (!part)
         return false;
-    start[axis] -= offset;
+    start[axis] = tw_expr_const(tw_rw_context(rw), first - offset);
     return replace_by(rw, op, build_slice(tw_rw_builder(rw, op), part, type, start, step));
 }
 
@@ -163,7 +177,8 @@ bool tw_canon_slice_concat(tw_rewriter *rw, tw_op *op)
 
 bool tw_canon_pad_nothing(tw_rewriter *rw, tw_op *op)
 {
-    return all_equal(op, "pads_begin", 0) && all_equal(op, "pads_end", 0) &&
+    tw_context *ctx = tw_rw_context(rw);
+    return all_equal(ctx, op, "pads_begin", 0) && all_equal(ctx, op, "pads_end", 0) &&
            replace_by(rw, op, tw_operand(op, 0));
 }
 
@@ -186,13 +201,19 @@ bool tw_canon_pad_pad(tw_rewriter *rw, tw_op *op)
         memcmp(&value, &inner_value, sizeof value) != 0)
         return false;
     for (int side = 0; side < 2; side++) {
-        int64_t a[TW_MAX_RANK], b[TW_MAX_RANK];
-        int n = tw_op_ints(op, names[side], a, TW_MAX_RANK);
-        tw_op_ints(inner, names[side], b, TW_MAX_RANK);
-        for (int i = 0; i < n; i++)
-            if (a[i] < 0 || b[i] < 0 || !tw_add_i64(a[i], b[i], &a[i]))
+        tw_context *ctx = tw_rw_context(rw);
+        tw_expr a[TW_MAX_RANK], b[TW_MAX_RANK];
+        int n = tw_graph_exprs(ctx, op, names[side], a, TW_MAX_RANK);
+        tw_graph_exprs(ctx, inner, names[side], b, TW_MAX_RANK);
+        for (int i = 0; i < n; i++) {
+            if (!tw_expr_at_least(ctx, a[i], 0, NULL, 0) ||
+                !tw_expr_at_least(ctx, b[i], 0, NULL, 0))
                 return false; /* a crop between two pads cuts data */
-        sums[side] = tw_attr_ints(tw_rw_context(rw), a, (size_t)n);
+            a[i] = tw_expr_add(ctx, a[i], b[i]);
+            if (a[i]->kind == TW_EXPR_INVALID)
+                return false;
+        }
+        sums[side] = exprs_attr(ctx, a, (unsigned)n);
     }
     tw_op_set_operand(op, 0, tw_operand(inner, 0));
     tw_op_set_attr(op, names[0], sums[0]);

@@ -107,20 +107,21 @@ bool tw_canon_reduce_unit(tw_rewriter *rw, tw_op *op)
         tw_graph_build(tw_rw_builder(rw, op), TW_GRAPH_RESHAPE, &x, 1, op->results[0].type, NULL));
 }
 
-static bool all_equal(const tw_op *op, const char *name, int64_t value)
+static bool all_equal(tw_context *ctx, const tw_op *op, const char *name, int64_t value)
 {
-    int64_t v[TW_MAX_RANK];
-    int n = tw_op_ints(op, name, v, TW_MAX_RANK);
+    tw_expr v[TW_MAX_RANK];
+    int n = tw_graph_exprs(ctx, op, name, v, TW_MAX_RANK);
     for (int i = 0; i < n; i++)
-        if (v[i] != value)
+        if (v[i] != tw_expr_const(ctx, value))
             return false;
     return true;
 }
 
 bool tw_canon_pool_unit(tw_rewriter *rw, tw_op *op)
 {
-    return all_equal(op, "kernel", 1) && all_equal(op, "strides", 1) &&
-           all_equal(op, "pads_begin", 0) && all_equal(op, "pads_end", 0) &&
+    tw_context *ctx = tw_rw_context(rw);
+    return all_equal(ctx, op, "kernel", 1) && all_equal(ctx, op, "strides", 1) &&
+           all_equal(ctx, op, "pads_begin", 0) && all_equal(ctx, op, "pads_end", 0) &&
            op->results[0].type == tw_operand(op, 0)->type && replace_by(rw, op, tw_operand(op, 0));
 }
 
@@ -139,18 +140,24 @@ static bool pads_with_zero(const tw_op *pad)
  * crops or touches the batch or channel axis. */
 static tw_attr joint_pads(tw_context *ctx, const tw_op *conv, const tw_op *pad, const char *name)
 {
-    int64_t own[TW_MAX_RANK], before[TW_MAX_RANK];
-    int spatial = tw_op_ints(conv, name, own, TW_MAX_RANK);
-    int rank = tw_op_ints(pad, name, before, TW_MAX_RANK);
+    tw_attr items[TW_MAX_RANK];
+    tw_expr own[TW_MAX_RANK], before[TW_MAX_RANK], zero = tw_expr_const(ctx, 0);
+    int spatial = tw_graph_exprs(ctx, conv, name, own, TW_MAX_RANK);
+    int rank = tw_graph_exprs(ctx, pad, name, before, TW_MAX_RANK);
     bool last = !strcmp(tw_op_string(conv, "data_layout", "NC"), "NHWC");
     int channel = last ? rank - 1 : 1, first = last ? 1 : 2;
     for (int i = 0; i < rank; i++)
-        if (before[i] < 0 || ((i == 0 || i == channel) && before[i] != 0))
+        if (!tw_expr_at_least(ctx, before[i], 0, NULL, 0) ||
+            ((i == 0 || i == channel) && before[i] != zero))
             return NULL;
-    for (int i = 0; i < spatial; i++)
-        if (!tw_add_i64(own[i], before[first + i], &own[i]))
+    for (int i = 0; i < spatial; i++) {
+        tw_expr sum = tw_expr_add(ctx, own[i], before[first + i]);
+        if (sum->kind == TW_EXPR_INVALID)
             return NULL;
-    return tw_attr_ints(ctx, own, (size_t)spatial);
+        items[i] =
+            tw_expr_is_const(sum) ? tw_attr_int(ctx, sum->value) : tw_attr_map(ctx, 0, &sum, 1);
+    }
+    return tw_attr_array(ctx, items, (size_t)spatial);
 }
 
 bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op)

@@ -315,6 +315,8 @@ LLVMValueRef tw_cg_frame_pointer(tw_cg *cg, const tw_value *buffer);
 /* loop.alloc of a size that binds define, loop.bind, loop.provide. */
 void tw_cg_frame_alloc(tw_cg *cg, tw_op *op);
 void tw_cg_bind(tw_cg *cg, tw_op *op);
+/* "node Reshape 'r': ", or nothing. */
+const char *tw_cg_where(tw_cg *cg, const tw_op *op);
 void tw_cg_provide(tw_cg *cg, tw_op *op);
 
 /* ---- entry.c, plan.c, callers.c

@@ -139,7 +139,9 @@ static void check(tw_cg *cg, tw_op *op)
                           : set.uniform ? LLVMBuildNot(cg->b, set.uniform, "")
                                         : NULL;
     if (failed)
-        tw_cg_exit_if(cg, failed, tw_op_string(op, "message", ""));
+        tw_cg_exit_if(cg, failed,
+                      tw_arena_printf(cg->arena, "%s%s", tw_cg_where(cg, op),
+                                      tw_op_string(op, "message", "")));
 }
 
 bool tw_cg_core(tw_cg *cg, tw_op *op)

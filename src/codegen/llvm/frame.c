@@ -73,8 +73,7 @@ void tw_cg_frame_open(tw_cg *cg, const tw_cg_frame *frame)
     fn->owns_frame = true;
 }
 
-/* "node Reshape 'r': ", or nothing. */
-static const char *where(tw_cg *cg, const tw_op *op)
+const char *tw_cg_where(tw_cg *cg, const tw_op *op)
 {
     return op->loc && op->loc->node ? tw_arena_printf(cg->arena, "node %s: ", op->loc->node) : "";
 }
@@ -125,7 +124,7 @@ static void check_size(tw_cg *cg, const tw_op *op, tw_type type)
                   tw_arena_printf(cg->arena,
                                   "%sthe sizes that the data gives a tensor are negative "
                                   "or too large",
-                                  where(cg, op)));
+                                  tw_cg_where(cg, op)));
 }
 
 /* Memory that the buffer had, as in an earlier round of a loop, is given back. */
@@ -184,7 +183,7 @@ static void define(tw_cg *cg, const tw_op *op, LLVMValueRef value, const char *s
     LLVMValueRef wrong = LLVMBuildICmp(cg->b, LLVMIntUGT, value, tw_cg_i64(cg, INT32_MAX), "");
     tw_cg_exit_if(cg, wrong,
                   tw_arena_printf(cg->arena, "%s%s: size '%s' is negative or above 2147483647",
-                                  where(cg, op), tw_op_string(op, "what", "sizes"), symbol));
+                                  tw_cg_where(cg, op), tw_op_string(op, "what", "sizes"), symbol));
     LLVMBuildStore(cg->b, value, word(cg, place));
 }
 
@@ -196,7 +195,7 @@ static void require(tw_cg *cg, const tw_op *op, LLVMValueRef value, size_t i, tw
     if (tw_expr_is_const(wanted))
         text = tw_arena_printf(cg->arena, "%lld", (long long)wanted->value);
     tw_cg_exit_if(cg, wrong,
-                  tw_arena_printf(cg->arena, "%s%s: number %zu is not %s", where(cg, op),
+                  tw_arena_printf(cg->arena, "%s%s: number %zu is not %s", tw_cg_where(cg, op),
                                   tw_op_string(op, "what", "sizes"), i, text));
 }
 

@@ -61,7 +61,7 @@ static bool check_channels(tw_onnx_node *n, tw_type x, tw_type w, tw_expr channe
         (tw_expr_is_const(w->dims[0]) && w->dims[0]->value % groups))
         return tw_onnx_error(n, "input %s and weights %s do not fit with %lld groups",
                              tw_gb_type_text(n->g, x), tw_gb_type_text(n->g, w), (long long)groups);
-    return true;
+    return tw_gb_check_equal(n->g, x->dims[1], channels, "channels of input and weights");
 }
 
 tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights)
@@ -77,7 +77,7 @@ tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights)
     dims[1] = tw_expr_mulc(n->ctx, weights->type->dims[1], groups);
     if (!check_channels(n, x->type, weights->type, dims[1], groups))
         return NULL;
-    tw_value *operands[2] = {tw_gb_reshape(n->g, x, rank, dims), weights};
+    tw_value *operands[2] = {tw_gb_conform(n->g, x, dims), weights};
     if (!tw_onnx_read_window(n, rank - 2, &w) || !read_kernel(n, weights->type, &w) ||
         !tw_onnx_window_sizes(n, &w, x->type->dims + 2, false, dims + 2))
         return NULL;

@@ -60,6 +60,17 @@ bool tw_onnx_op_gather(tw_onnx_node *n)
     return tw_onnx_set(n, 0, one ? one : tw_gb_gather(n->g, n->in[0], n->in[1], axis));
 }
 
+/* Indices reach no further than the data, save along the axis that they choose from. */
+static bool check_within(tw_onnx_node *n, tw_type x, tw_type indices, unsigned axis)
+{
+    for (unsigned i = 0; i < x->rank; i++)
+        if (i != axis && !tw_gb_check(n->g, tw_expr_sub(n->ctx, x->dims[i], indices->dims[i]),
+                                      "indices %s are larger than data %s",
+                                      tw_gb_type_text(n->g, indices), tw_gb_type_text(n->g, x)))
+            return false;
+    return true;
+}
+
 bool tw_onnx_op_gather_elements(tw_onnx_node *n)
 {
     unsigned axis;
@@ -69,6 +80,8 @@ bool tw_onnx_op_gather_elements(tw_onnx_node *n)
     if (indices->rank != x->rank)
         return tw_onnx_error(n, "data %s and indices %s must have the same rank",
                              tw_gb_type_text(n->g, x), tw_gb_type_text(n->g, indices));
+    if (!check_within(n, x, indices, axis))
+        return false;
     return tw_onnx_set(n, 0,
                        TW_GB_EMIT(n->g, GATHER_ELEMENTS, n->in, 2,
                                   like(n, indices->rank, indices->dims),
@@ -194,8 +207,9 @@ bool tw_onnx_op_scatter_elements(tw_onnx_node *n)
         return tw_onnx_error(n, "data %s, indices %s and updates %s do not fit",
                              tw_gb_type_text(n->g, x), tw_gb_type_text(n->g, indices),
                              tw_gb_type_text(n->g, updates));
-    tw_value *operands[3] = {n->in[0], n->in[1],
-                             tw_gb_reshape(n->g, n->in[2], indices->rank, indices->dims)};
+    if (!check_within(n, x, indices, axis))
+        return false;
+    tw_value *operands[3] = {n->in[0], n->in[1], tw_gb_conform(n->g, n->in[2], indices->dims)};
     return tw_onnx_set(n, 0,
                        TW_GB_EMIT(n->g, SCATTER_ELEMENTS, operands, 3, x,
                                   {"axis", tw_attr_int(n->ctx, axis)}, {"reduction", reduction}));
@@ -225,7 +239,7 @@ bool tw_onnx_op_scatter_nd(tw_onnx_node *n)
         return tw_onnx_error(n, "data %s, indices %s and updates %s do not fit",
                              tw_gb_type_text(g, x), tw_gb_type_text(g, indices),
                              tw_gb_type_text(g, updates));
-    tw_value *operands[3] = {n->in[0], n->in[1], tw_gb_reshape(g, n->in[2], rank, dims)};
+    tw_value *operands[3] = {n->in[0], n->in[1], tw_gb_conform(g, n->in[2], dims)};
     return tw_onnx_set(n, 0, TW_GB_EMIT(g, SCATTER_ND, operands, 3, x, {"reduction", reduction}));
 }
 

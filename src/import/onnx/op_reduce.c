@@ -203,6 +203,11 @@ bool tw_onnx_op_top_k(tw_onnx_node *n)
     if (tw_expr_range(k, NULL, 0).hi < 0 || left.hi < 0)
         return tw_onnx_error(n, "k is not between 0 and the size of axis %u of %s", axis,
                              tw_gb_type_text(n->g, x));
+    if (!tw_gb_check(n->g, tw_expr_sub(n->ctx, x->dims[axis], k),
+                     "k, which is '%s', is above the axis' size '%s'",
+                     tw_print_expr(n->ctx, k, NULL), tw_print_expr(n->ctx, x->dims[axis], NULL)) ||
+        !tw_gb_check(n->g, k, "k, which is '%s', is negative", tw_print_expr(n->ctx, k, NULL)))
+        return false;
     for (unsigned i = 0; i < x->rank; i++)
         dims[i] = i == axis ? k : x->dims[i];
     tw_type types[2] = {tw_type_tensor(n->ctx, x->elem, x->rank, dims, NULL),

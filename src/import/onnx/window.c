@@ -113,6 +113,11 @@ bool tw_onnx_window_sizes(tw_onnx_node *n, tw_onnx_window *w, const tw_expr *siz
                                  "(window %s, padded size %s)",
                                  i, tw_print_expr(ctx, tw_onnx_window_extent(n, w, i), NULL),
                                  tw_print_expr(ctx, padded, NULL));
+        if (!tw_gb_check(n->g, room,
+                         "the window does not fit into the input (window %s, padded size %s)",
+                         tw_print_expr(ctx, tw_onnx_window_extent(n, w, i), NULL),
+                         tw_print_expr(ctx, padded, NULL)))
+            return false;
         out[i] = ceil_mode ? ceil_size(n, w, i, sizes[i], room)
                            : tw_expr_addc(ctx,
                                           tw_expr_binary(ctx, TW_EXPR_FLOORDIV, room,
