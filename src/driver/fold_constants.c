@@ -24,8 +24,9 @@
 
 /* A result may be GROWTH times as large as its operands together, or as large as SMALL. All results
  * together may be TOTAL_GROWTH times as large as all constants, or as large as ENOUGH: operations
- * that double what they get double it again and again. In bytes. */
-enum { GROWTH = 2, SMALL = 64 << 10, TOTAL_GROWTH = 8, ENOUGH = 64 << 20 };
+ * that double what they get double it again and again. In bytes; GROWTH is that of bytes cast to
+ * 32 bits. */
+enum { GROWTH = 4, SMALL = 64 << 10, TOTAL_GROWTH = 8, ENOUGH = 64 << 20 };
 
 typedef struct folder {
     tw_context *ctx;

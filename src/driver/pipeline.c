@@ -19,9 +19,11 @@ static const char *const graph_passes[] = {
     "fold-constants,"
     "dce,"
     "fuse-ops",
-    /* 2 and 3: the network in the layout that the kernels want, weights packed */
+    /* 2 and 3: quantised products in integers, the network in the layout that the kernels want,
+     * weights packed */
     "canonicalize,"
     "eliminate-common-subexpr,"
+    "integer-products,"
     "fold-constants,"
     "sink-reshapes,"
     "simplify-inference,"

@@ -131,11 +131,33 @@ void tw_exec_alloc(tw_machine *m, const tw_instr *in)
     memset(buffer->written, 0, buffer->count * sizeof *buffer->written);
 }
 
+/* A view as another element type, which may only be read: all of it must be written. */
+static void view_as(tw_machine *m, const tw_instr *in, const tw_membuf *from, tw_membuf *to)
+{
+    size_t from_size = tw_elem_bits(from->elem) / 8, to_size = tw_elem_bits(to->elem) / 8;
+    size_t start = from->offset * from_size, first = from->offset, end = first + from->count;
+    if (in->imm || start % to_size || to->count * to_size != from->count * from_size)
+        tw_machine_fail(m, in->op, "%zu elements are no view of '%s' as another type", to->count,
+                        buffer_name(from));
+    for (size_t i = first; from->written && i < end; i++)
+        if (!from->written[i])
+            tw_machine_fail(m, in->op, "element %zu of '%s' was never written", i - first,
+                            buffer_name(from));
+    to->data = from->data;
+    to->written = NULL;
+    to->offset = start / to_size;
+    to->read_only = true;
+}
+
 void tw_exec_view(tw_machine *m, const tw_instr *in)
 {
     tw_membuf *const *pair = in->extra;
     const tw_membuf *from = pair[0];
     tw_membuf *to = pair[1];
+    if (from->elem != to->elem) {
+        view_as(m, in, from, to);
+        return;
+    }
     bool beyond = (size_t)in->imm > from->count || to->count > from->count - (size_t)in->imm;
     if (in->imm < 0 || (to->count && beyond))
         tw_machine_fail(m, in->op, "view of %zu elements at %lld goes beyond the %zu of '%s'",

@@ -64,7 +64,8 @@
     X(XOR, a ^ b)                                                                                  \
     X(SHL, (uint64_t)b >= bits ? 0 : (int64_t)((uint64_t)a << b))                                  \
     X(SHR, int_shr(a, b, bits, is_u64))                                                            \
-    X(FMA, wrap_add(wrap_mul(a, b), c))
+    X(FMA, wrap_add(wrap_mul(a, b), c))                                                            \
+    X(DOT4, wrap_add(dot4((uint32_t)a, (uint32_t)b), c))
 
 static double floored(double remainder, double divisor)
 {
@@ -99,6 +100,14 @@ static int64_t wrap_mul(int64_t a, int64_t b)
 static bool int_less(int64_t a, int64_t b, bool is_u64)
 {
     return is_u64 ? (uint64_t)a < (uint64_t)b : a < b;
+}
+
+static int64_t dot4(uint32_t a, uint32_t b)
+{
+    int64_t sum = 0;
+    for (unsigned shift = 0; shift < 32; shift += 8)
+        sum += (uint8_t)(a >> shift) * (int8_t)(b >> shift);
+    return sum;
 }
 
 static int64_t int_div(int64_t a, int64_t b, bool is_u64)

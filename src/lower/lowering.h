@@ -26,6 +26,7 @@ extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
 #define TW_LOWERINGS(X)                                                                            \
     X(elementwise)                                                                                 \
     X(shape)                                                                                       \
+    X(words)                                                                                       \
     X(reshape)                                                                                     \
     X(transpose)                                                                                   \
     X(expand)                                                                                      \
@@ -39,6 +40,10 @@ extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
     bool tw_lower_##name(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
 TW_LOWERINGS(X)
 #undef X
+
+/* buffer[index] += the products of the bytes of a and b (loop.dot4), from 0; all are i32. */
+void tw_stage_reduce_dot(tw_stage *s, tw_value *a, tw_value *b, tw_value *buffer,
+                         const tw_expr *index);
 
 /* The scalar that an element-wise operation computes from scalars of compute type. */
 tw_value *tw_lower_scalar(tw_stage *s, tw_op *op, tw_value *const *args);

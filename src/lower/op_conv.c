@@ -85,7 +85,10 @@ bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *con
     weight_index(&c, weights);
     tw_value *x = load_x(&c, &s);
     tw_value *k = tw_stage_cast(&s, tw_stage_load(&s, in[1], weights), c.elem);
-    tw_stage_reduce_product(&s, x, k, acc, result);
+    if (tw_op_bool(op, "dot", false))
+        tw_stage_reduce_dot(&s, x, k, acc, result);
+    else
+        tw_stage_reduce_product(&s, x, k, acc, result);
     tw_stage_close(&s);
     tw_lower_finish(l, "conv", acc, out[0]);
     return true;

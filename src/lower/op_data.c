@@ -57,6 +57,27 @@ bool tw_lower_reshape(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *
     return move(&s, in[0], index, out[0]);
 }
 
+/* Four bytes, the first lowest. Mostly a view does. */
+bool tw_lower_words(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
+{
+    tw_stage s;
+    tw_expr index[TW_MAX_RANK];
+    open(l, op, &s, out[0]);
+    unsigned last = out[0]->type->rank - 1;
+    for (unsigned i = 0; i < last; i++)
+        index[i] = tw_stage_axis(&s, i);
+    tw_value *word = NULL;
+    for (unsigned i = 0; i < 4; i++) {
+        index[last] = tw_expr_addc(l->ctx, tw_expr_mulc(l->ctx, tw_stage_axis(&s, last), 4), i);
+        tw_value *byte = tw_stage_cast(&s, tw_stage_load(&s, in[0], index), TW_I32);
+        byte = tw_s2(&s, TW_LOOP_AND, byte, tw_like(&s, byte, 255));
+        byte = tw_s2(&s, TW_LOOP_SHL, byte, tw_like(&s, byte, 8 * i));
+        word = word ? tw_s2(&s, TW_LOOP_OR, word, byte) : byte;
+    }
+    tw_stage_store_here(&s, word, out[0]);
+    return tw_stage_close(&s);
+}
+
 bool tw_lower_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     tw_stage s;

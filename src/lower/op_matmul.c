@@ -77,7 +77,11 @@ bool tw_lower_matmul(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
     for (unsigned i = 0; i < rank; i++)
         index[i] = tw_stage_axis(&s, i);
     tw_value *a = load_a(&s, op, in[0], batch, elem);
-    tw_stage_reduce_product(&s, a, load_b(&s, op, in[1], batch, elem), acc, index);
+    tw_value *b = load_b(&s, op, in[1], batch, elem);
+    if (tw_op_bool(op, "dot", false))
+        tw_stage_reduce_dot(&s, a, b, acc, index);
+    else
+        tw_stage_reduce_product(&s, a, b, acc, index);
     tw_stage_close(&s);
     tw_lower_finish(l, "matmul", acc, out[0]);
     return true;

@@ -373,3 +373,11 @@ void tw_stage_reduce_product(tw_stage *s, tw_value *a, tw_value *b, tw_value *bu
                         : tw_s2(s, TW_LOOP_ADD, running, tw_s2(s, TW_LOOP_MUL, a, b));
     tw_stage_store(s, sum, buffer, index);
 }
+
+void tw_stage_reduce_dot(tw_stage *s, tw_value *a, tw_value *b, tw_value *buffer,
+                         const tw_expr *index)
+{
+    tw_value *running = start_reduction(s, 0, buffer, index);
+    tw_value *sum = tw_loop_op(&s->b, TW_LOOP_DOT4, (tw_value *[]){a, b, running}, 3, NULL);
+    tw_stage_store(s, sum, buffer, index);
+}

@@ -86,7 +86,8 @@ static tw_value *constant_buffer(to_loops *t, tw_attr value, const char *name)
 /* The buffer's memory, `offset` elements behind its beginning, as that type of buffer. */
 static tw_value *view_at(to_loops *t, tw_value *buffer, tw_type type, int64_t offset)
 {
-    if (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW)) {
+    if (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW) &&
+        tw_operand(buffer->op, 0)->type->elem == type->elem) {
         offset += tw_op_int(buffer->op, "offset", 0);
         buffer = tw_operand(buffer->op, 0);
     }

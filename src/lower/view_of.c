@@ -100,6 +100,7 @@ bool tw_lower_is_view(const tw_op *op, int64_t *offset)
     *offset = 0;
     switch (tw_graph_kind_of(op)) {
     case TW_GRAPH_RESHAPE:
+    case TW_GRAPH_WORDS:
         return true;
     case TW_GRAPH_TRANSPOSE:
         return keeps_order(op);

@@ -33,6 +33,7 @@ static bool combiner_of(const tw_op *op, tw_loop_kind *kind)
     *kind = tw_loop_kind_of(op);
     switch (*kind) {
     case TW_LOOP_FMA:
+    case TW_LOOP_DOT4:
         *kind = TW_LOOP_ADD;
         return true;
     case TW_LOOP_ADD:
@@ -92,11 +93,11 @@ static bool check_update(const tw_step *step, plan *p)
     p->combine = tw_operand(p->store->op, 0)->op;
     bool fits = p->combine && tw_value_has_one_use(loaded) && loaded->uses->user == p->combine &&
                 combiner_of(p->combine, &combiner) &&
-                (!tw_is_loop(p->combine, TW_LOOP_FMA) || loaded->uses->index == 2);
+                (p->combine->n_operands < 3 || loaded->uses->index == 2);
     if (!fits)
         return tw_step_refuse(step,
                               "block \"%s\" must have the form T = T op x with op add, mul, max, "
-                              "min, and, or or fma",
+                              "min, and, or, fma or dot4",
                               p->block.name);
     return init_is_neutral(p, combiner) ||
            tw_step_refuse(step,

@@ -24,6 +24,12 @@ bool tw_constant_splat(const tw_value *value, tw_elem *elem, double *out)
     return tw_elem_is_float(e) || (integer > -(1LL << 53) && integer < 1LL << 53);
 }
 
+bool tw_is_single(const tw_value *value)
+{
+    int64_t n;
+    return tw_type_static_count(value->type, &n) && n == 1;
+}
+
 tw_value *tw_constant_i64(tw_builder *b, const int64_t *values, size_t n, unsigned rank)
 {
     int64_t size = (int64_t)n;

@@ -8,6 +8,9 @@
  * booleans are given as double when that is exact. */
 bool tw_constant_splat(const tw_value *value, tw_elem *elem, double *out);
 
+/* Whether the value certainly has one element. */
+bool tw_is_single(const tw_value *value);
+
 /* A constant of 64-bit integers of that shape, the bytes being copied. */
 tw_value *tw_constant_i64(tw_builder *b, const int64_t *values, size_t n, unsigned rank);
 

@@ -188,6 +188,16 @@ bool tw_layout_is_data(const tw_op *op, unsigned i)
            tw_layout_operand(op, i)->type->rank == tw_layout_rank(op);
 }
 
+bool tw_channels_last(const tw_op *op)
+{
+    return !strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC");
+}
+
+unsigned tw_channel_axis(const tw_op *op)
+{
+    return tw_channels_last(op) ? op->results[0].type->rank - 1 : 1;
+}
+
 tw_layout_role tw_layout_role_of(const tw_op *op)
 {
     if (tw_is_graph(op, TW_GRAPH_TRANSPOSE))

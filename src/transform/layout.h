@@ -7,6 +7,11 @@
 
 #include "dialect/graph/graph.h"
 
+/* Whether an operation with a data layout has channels last, and which axis of its result the
+ * channels are. */
+bool tw_channels_last(const tw_op *op);
+unsigned tw_channel_axis(const tw_op *op);
+
 /* What stands in for an operation when layouts are chosen. */
 typedef enum tw_layout_role {
     TW_LAYOUT_PLAIN,     /* works on plain data only */

@@ -7,11 +7,19 @@
  *
  * A panel holds `panel` output columns (of a convolution: output channels), the width of a register
  * tile, for all of the inner dimension; so the innermost loop reads memory front to back.
+ * Products of unsigned by signed bytes read four of them as a word:
+ *
+ *   %1 = graph.matmul %x, %w                          // x: M x K of u8, w: K x N of i8
+ *     =>
+ *   %p = words of four bytes along K                  // N/16 x K/4 x 16 of i32
+ *   %1 = graph.matmul (words %x), %p {b_panel = 16, dot = true}
+ *
  * Depthwise kernels get their channels last. The packing is operations on constants, which
  * fold-constants evaluates. Convolutions only in layout NHWC: the others keep their form. */
 #include "transform/transform.h"
 
 #include "dialect/graph/graph.h"
+#include "transform/build.h"
 #include "transform/constants.h"
 
 #include <string.h>
@@ -34,31 +42,52 @@ static tw_value *reshape(tw_builder *b, tw_value *x, const int64_t *dims, unsign
 
 static tw_value *transpose(tw_builder *b, tw_value *x, const int64_t *perm)
 {
-    tw_expr dims[TW_MAX_RANK];
-    unsigned rank = x->type->rank;
-    for (unsigned i = 0; i < rank; i++)
-        dims[i] = x->type->dims[perm[i]];
-    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank, dims, NULL);
-    return tw_graph_build(b, TW_GRAPH_TRANSPOSE, &x, 1, type, "perm",
-                          tw_attr_ints(b->ctx, perm, rank), NULL);
+    return tw_build_transpose(b, x, tw_attr_ints(b->ctx, perm, x->type->rank));
 }
 
-/* x with zeros behind `axis` up to the next multiple of p. */
-static tw_value *pad_to_multiple(tw_builder *b, tw_value *x, unsigned axis, int64_t p)
+/* ---- Bytes ---- */
+
+/* Whether op is a product of unsigned by signed bytes, summed along the last axis of its data. */
+static bool is_of_bytes(const tw_op *op)
 {
-    int64_t dims[TW_MAX_RANK], none[TW_MAX_RANK] = {0}, behind[TW_MAX_RANK] = {0};
-    unsigned rank = x->type->rank;
-    for (unsigned i = 0; i < rank; i++)
-        dims[i] = tw_type_dim(x->type, i);
-    behind[axis] = (p - dims[axis] % p) % p;
-    if (!behind[axis])
-        return x;
-    dims[axis] += behind[axis];
-    tw_type type = tw_type_tensor_static(b->ctx, x->type->elem, rank, dims);
-    return tw_graph_build(b, TW_GRAPH_PAD, &x, 1, type, "pads_begin",
-                          tw_attr_ints(b->ctx, none, rank), "pads_end",
-                          tw_attr_ints(b->ctx, behind, rank), NULL);
+    return tw_operand(op, 0)->type->elem == TW_U8 && tw_operand(op, 1)->type->elem == TW_I8 &&
+           op->results[0].type->elem == TW_I32;
 }
+
+/* Four bytes of an axis that comes last as one word, zeros behind it. */
+static tw_value *words(tw_builder *b, tw_value *x)
+{
+    tw_expr dims[TW_MAX_RANK];
+    unsigned rank = x->type->rank;
+    x = tw_build_pad_to(b, x, rank - 1, 4);
+    memcpy(dims, x->type->dims, rank * sizeof *dims);
+    dims[rank - 1] = tw_expr_const(b->ctx, tw_type_dim(x->type, rank - 1) / 4);
+    tw_type type = tw_type_tensor(b->ctx, TW_I32, rank, dims, NULL);
+    return tw_graph_build(b, TW_GRAPH_WORDS, &x, 1, type, NULL);
+}
+
+/* Packed weights whose last two axes are that of the sum and that of the panel: words of the sum's
+ * axis, in front of the panel's. */
+static tw_value *words_of_panels(tw_builder *b, tw_value *w)
+{
+    int64_t perm[TW_MAX_RANK];
+    unsigned rank = w->type->rank;
+    for (unsigned i = 0; i < rank; i++)
+        perm[i] = i;
+    perm[rank - 2] = rank - 1;
+    perm[rank - 1] = rank - 2;
+    return transpose(b, words(b, transpose(b, w, perm)), perm);
+}
+
+/* The product in words: `w` are its packed weights. */
+static tw_value *make_dot(tw_builder *b, tw_op *op, tw_value *w)
+{
+    tw_op_set_operand(op, 0, words(b, tw_operand(op, 0)));
+    tw_op_set_attr(op, "dot", tw_attr_bool(b->ctx, true));
+    return words_of_panels(b, w);
+}
+
+/* ---- Weights ---- */
 
 /* Whether operand 1 can be packed: known at compile time, not empty, of constant shape. */
 static bool has_weights(const tw_op *op)
@@ -80,11 +109,12 @@ static bool pack_matmul(tw_rewriter *rw, tw_op *op, const void *data)
     if (w->type->rank != 2 || tw_op_attr(op, "b_panel") || !has_weights(op))
         return false;
     bool transposed = tw_op_bool(op, "transpose_b", false);
+    bool dot = is_of_bytes(op) && !tw_op_bool(op, "transpose_a", false);
     unsigned axis = transposed ? 0 : 1;
     int64_t k = tw_type_dim(w->type, 1 - axis), n = tw_type_dim(w->type, axis);
     int64_t p = panel_width(*(const int64_t *)data, n), panels = (n + p - 1) / p;
     tw_builder *b = tw_rw_builder(rw, op);
-    w = pad_to_multiple(b, w, axis, p);
+    w = tw_build_pad_to(b, w, axis, p);
     if (transposed) {
         w = reshape(b, w, (int64_t[]){panels, p, k}, 3);
         w = transpose(b, w, (int64_t[]){0, 2, 1});
@@ -92,6 +122,8 @@ static bool pack_matmul(tw_rewriter *rw, tw_op *op, const void *data)
         w = reshape(b, w, (int64_t[]){k, panels, p}, 3);
         w = transpose(b, w, (int64_t[]){1, 0, 2});
     }
+    if (dot)
+        w = make_dot(b, op, w);
     tw_op_set_attr(op, "transpose_b", NULL);
     tw_op_set_attr(op, "b_panel", tw_attr_int(b->ctx, p));
     set_weights(rw, op, w);
@@ -103,7 +135,7 @@ static tw_value *conv_panels(tw_builder *b, tw_value *w, int64_t p)
 {
     int64_t dims[TW_MAX_RANK], perm[TW_MAX_RANK];
     unsigned rank = w->type->rank;
-    w = pad_to_multiple(b, w, 0, p);
+    w = tw_build_pad_to(b, w, 0, p);
     dims[0] = tw_type_dim(w->type, 0) / p;
     dims[1] = p;
     for (unsigned i = 1; i < rank; i++)
@@ -143,6 +175,8 @@ static bool pack_conv(tw_rewriter *rw, tw_op *op, const void *data)
     p = panel_width(p, tw_type_dim(w->type, 0));
     tw_builder *b = tw_rw_builder(rw, op);
     w = depthwise ? depthwise_kernel(b, w) : conv_panels(b, w, p);
+    if (!depthwise && is_of_bytes(op))
+        w = make_dot(b, op, w);
     tw_op_set_attr(op, "kernel_layout", tw_attr_string(b->ctx, depthwise ? "depthwise" : "panel"));
     if (!depthwise)
         tw_op_set_attr(op, "panel", tw_attr_int(b->ctx, p));

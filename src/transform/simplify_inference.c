@@ -14,22 +14,13 @@
 #include "transform/transform.h"
 
 #include "dialect/graph/graph.h"
+#include "transform/build.h"
 #include "transform/constants.h"
+#include "transform/layout.h"
 
 #include <string.h>
 
 /* ---- Building ---- */
-
-static tw_value *binary(tw_builder *b, tw_graph_kind kind, tw_value *x, tw_value *y)
-{
-    tw_type type = tw_graph_broadcast_type(b->ctx, x->type, y->type);
-    return tw_graph_build(b, kind, ((tw_value *[]){x, y}), 2, type, NULL);
-}
-
-static tw_value *unary(tw_builder *b, tw_graph_kind kind, tw_value *x)
-{
-    return tw_graph_build(b, kind, &x, 1, x->type, NULL);
-}
 
 /* x, of `n` elements, so that it broadcasts along `axis` of rank `rank`: n x 1 x … x 1. */
 static tw_value *along_axis(tw_builder *b, tw_value *x, tw_expr n, unsigned rank, unsigned axis)
@@ -41,26 +32,7 @@ static tw_value *along_axis(tw_builder *b, tw_value *x, tw_expr n, unsigned rank
     return x->type == type ? x : tw_graph_build(b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
 }
 
-static tw_value *to_elem(tw_builder *b, tw_value *x, tw_elem elem)
-{
-    if (x->type->elem == elem)
-        return x;
-    tw_type type = tw_type_tensor(b->ctx, elem, x->type->rank, x->type->dims, NULL);
-    return tw_graph_build(b, TW_GRAPH_CAST, &x, 1, type, NULL);
-}
-
 /* ---- batch_norm -> scale, shift ---- */
-
-static bool channels_last(const tw_op *op)
-{
-    return !strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC");
-}
-
-/* The channel axis of an operation with a data layout. */
-static unsigned channel_axis(const tw_op *op)
-{
-    return channels_last(op) ? op->results[0].type->rank - 1 : 1;
-}
 
 static bool expand_batch_norm(tw_rewriter *rw, tw_op *op, const void *data)
 {
@@ -68,17 +40,19 @@ static bool expand_batch_norm(tw_rewriter *rw, tw_op *op, const void *data)
     tw_builder *b = tw_rw_builder(rw, op);
     tw_value *x = tw_operand(op, 0), *scale = tw_operand(op, 1), *bias = tw_operand(op, 2);
     tw_value *mean = tw_operand(op, 3), *variance = tw_operand(op, 4);
-    tw_expr channels = x->type->dims[channel_axis(op)];
+    tw_expr channels = x->type->dims[tw_channel_axis(op)];
     for (unsigned i = 1; i < op->n_operands; i++)
         if (tw_operand(op, i)->type->dims[0] != channels)
             return false; /* symbols that are equal only when the model runs */
     tw_value *epsilon = tw_graph_scalar(b, variance->type->elem, tw_op_float(op, "epsilon", 1e-5));
-    tw_value *deviation = unary(b, TW_GRAPH_SQRT, binary(b, TW_GRAPH_ADD, variance, epsilon));
-    tw_value *factor = binary(b, TW_GRAPH_DIV, scale, deviation);
-    tw_value *shift = binary(b, TW_GRAPH_SUB, bias, binary(b, TW_GRAPH_MUL, mean, factor));
-    unsigned axis = channel_axis(op), rank = x->type->rank;
-    factor = along_axis(b, to_elem(b, factor, x->type->elem), channels, rank, axis);
-    shift = along_axis(b, to_elem(b, shift, x->type->elem), channels, rank, axis);
+    tw_value *deviation =
+        tw_build_unary(b, TW_GRAPH_SQRT, tw_build_binary(b, TW_GRAPH_ADD, variance, epsilon));
+    tw_value *factor = tw_build_binary(b, TW_GRAPH_DIV, scale, deviation);
+    tw_value *shift =
+        tw_build_binary(b, TW_GRAPH_SUB, bias, tw_build_binary(b, TW_GRAPH_MUL, mean, factor));
+    unsigned axis = tw_channel_axis(op), rank = x->type->rank;
+    factor = along_axis(b, tw_build_cast(b, factor, x->type->elem), channels, rank, axis);
+    shift = along_axis(b, tw_build_cast(b, shift, x->type->elem), channels, rank, axis);
     tw_type type = op->results[0].type;
     tw_value *scaled = tw_graph_build(b, TW_GRAPH_MUL, ((tw_value *[]){x, factor}), 2, type, NULL);
     tw_value *result =
@@ -109,7 +83,7 @@ static tw_op *weighted(const tw_value *value)
 static unsigned output_axis(const tw_op *product)
 {
     return tw_is_graph(product, TW_GRAPH_MATMUL) ? product->results[0].type->rank - 1
-                                                 : channel_axis(product);
+                                                 : tw_channel_axis(product);
 }
 
 /* Whether the constant is one number for all of `type` or one for each position of `axis`. */
@@ -126,12 +100,6 @@ static bool is_per_channel(const tw_value *constant, tw_type type, unsigned axis
             return false;
     }
     return true;
-}
-
-static bool is_single(const tw_value *value)
-{
-    int64_t n;
-    return tw_type_static_count(value->type, &n) && n == 1;
 }
 
 /* conv_transpose has weights [I, O / groups, …]: output channel g * (O / groups) + o takes part in
@@ -152,7 +120,7 @@ static tw_value *scale_transposed(tw_builder *b, const tw_op *op, tw_value *w, t
     tw_type shape = tw_type_tensor(b->ctx, w->type->elem, rank + 1, dims, NULL);
     tw_value *x = tw_graph_build(b, TW_GRAPH_RESHAPE, &w, 1, grouped, NULL);
     tw_value *s = tw_graph_build(b, TW_GRAPH_RESHAPE, &scale, 1, shape, NULL);
-    x = binary(b, TW_GRAPH_MUL, x, s);
+    x = tw_build_binary(b, TW_GRAPH_MUL, x, s);
     return tw_graph_build(b, TW_GRAPH_RESHAPE, &x, 1, w->type, NULL);
 }
 
@@ -161,17 +129,18 @@ static tw_value *scale_weights(tw_builder *b, const tw_op *product, tw_value *sc
 {
     tw_value *w = tw_operand(product, 1);
     unsigned rank = w->type->rank;
-    if (is_single(scale))
-        return binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, tw_expr_const(b->ctx, 1), 0, 0));
+    if (tw_is_single(scale))
+        return tw_build_binary(b, TW_GRAPH_MUL, w,
+                               along_axis(b, scale, tw_expr_const(b->ctx, 1), 0, 0));
     tw_expr n = product->results[0].type->dims[output_axis(product)];
     switch (tw_graph_kind_of(product)) {
     case TW_GRAPH_CONV:
-        return binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, n, rank, 0));
+        return tw_build_binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, n, rank, 0));
     case TW_GRAPH_CONV_TRANSPOSE:
         return scale_transposed(b, product, w, scale);
     default: { /* matmul */
         unsigned axis = tw_op_bool(product, "transpose_b", false) ? rank - 2 : rank - 1;
-        return binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, n, rank, axis));
+        return tw_build_binary(b, TW_GRAPH_MUL, w, along_axis(b, scale, n, rank, axis));
     }
     }
 }
@@ -200,7 +169,7 @@ static bool scale_after(tw_rewriter *rw, tw_op *op, const void *data)
             continue;
         tw_builder *b = tw_rw_builder(rw, op);
         if (division)
-            scale = unary(b, TW_GRAPH_RECIPROCAL, scale);
+            scale = tw_build_unary(b, TW_GRAPH_RECIPROCAL, scale);
         tw_value *result = rebuild(b, product, 1, scale_weights(b, product, scale));
         tw_rw_replace(rw, op, &result);
         return true;
@@ -223,15 +192,15 @@ static bool scale_before(tw_rewriter *rw, tw_op *op, const void *data)
     tw_value *w = tw_operand(op, 1), *x = tw_operand(mul, 0), *scale = tw_operand(mul, 1);
     tw_type type = mul->results[0].type;
     unsigned last = type->rank - (tw_op_bool(op, "transpose_a", false) ? 2 : 1);
-    unsigned axis = matmul ? last : channels_last(op) ? type->rank - 1 : 1;
+    unsigned axis = matmul ? last : tw_channels_last(op) ? type->rank - 1 : 1;
     if (x->type != type || !is_per_channel(scale, type, axis))
         return false;
     unsigned rank = w->type->rank;
     unsigned w_axis = !matmul ? 1 : tw_op_bool(op, "transpose_b", false) ? rank - 1 : rank - 2;
     tw_builder *b = tw_rw_builder(rw, op);
-    scale = is_single(scale) ? along_axis(b, scale, tw_expr_const(b->ctx, 1), 0, 0)
-                             : along_axis(b, scale, type->dims[axis], rank, w_axis);
-    tw_value *result = rebuild(b, op, 1, binary(b, TW_GRAPH_MUL, w, scale));
+    scale = tw_is_single(scale) ? along_axis(b, scale, tw_expr_const(b->ctx, 1), 0, 0)
+                                : along_axis(b, scale, type->dims[axis], rank, w_axis);
+    tw_value *result = rebuild(b, op, 1, tw_build_binary(b, TW_GRAPH_MUL, w, scale));
     tw_op *product = result->op;
     tw_op_set_operand(product, 0, x);
     tw_rw_replace(rw, op, &result);
@@ -265,8 +234,9 @@ static bool scale_over_shift(tw_rewriter *rw, tw_op *op, const void *data)
         if (!product || !is_per_channel(scale, product->results[0].type, output_axis(product)))
             continue;
         tw_builder *b = tw_rw_builder(rw, op);
-        tw_value *sum = binary(b, TW_GRAPH_MUL, (tw_value *)&product->results[0], scale);
-        tw_value *result = binary(b, TW_GRAPH_ADD, sum, binary(b, TW_GRAPH_MUL, bias, scale));
+        tw_value *sum = tw_build_binary(b, TW_GRAPH_MUL, (tw_value *)&product->results[0], scale);
+        tw_value *result =
+            tw_build_binary(b, TW_GRAPH_ADD, sum, tw_build_binary(b, TW_GRAPH_MUL, bias, scale));
         tw_rw_replace(rw, op, &result);
         return true;
     }
@@ -283,8 +253,8 @@ static bool join_shifts(tw_rewriter *rw, tw_op *op, const void *data)
         if (!product || !is_per_channel(more, product->results[0].type, output_axis(product)))
             continue;
         tw_builder *b = tw_rw_builder(rw, op);
-        tw_value *sum = binary(b, TW_GRAPH_ADD, bias, more);
-        tw_value *result = binary(b, TW_GRAPH_ADD, (tw_value *)&product->results[0], sum);
+        tw_value *sum = tw_build_binary(b, TW_GRAPH_ADD, bias, more);
+        tw_value *result = tw_build_binary(b, TW_GRAPH_ADD, (tw_value *)&product->results[0], sum);
         tw_rw_replace(rw, op, &result);
         return true;
     }
@@ -300,8 +270,8 @@ static bool shift_by_sub(tw_rewriter *rw, tw_op *op, const void *data)
     if (!product || !is_per_channel(c, product->results[0].type, output_axis(product)))
         return false;
     tw_builder *b = tw_rw_builder(rw, op);
-    tw_value *result =
-        binary(b, TW_GRAPH_ADD, (tw_value *)&product->results[0], unary(b, TW_GRAPH_NEG, c));
+    tw_value *result = tw_build_binary(b, TW_GRAPH_ADD, (tw_value *)&product->results[0],
+                                       tw_build_unary(b, TW_GRAPH_NEG, c));
     tw_rw_replace(rw, op, &result);
     return true;
 }

@@ -178,7 +178,7 @@ static const configuration configurations[] = {{"x86-64", 2, true},     {"x86-64
                                                {"x86-64-v3", 2, false}, {"x86-64-v3", 0, false},
                                                {"host", 2, true},       {"host", 0, false}};
 
-static void run_cases(const test_case *cases, unsigned n)
+static void run_cases_on(const test_case *cases, unsigned n, bool all)
 {
     tw_context *ctx = new_context();
     char *source = module_text(cases, n);
@@ -204,7 +204,7 @@ static void run_cases(const test_case *cases, unsigned n)
     run_interpreted(ctx, module, expected, inputs + n);
     for (size_t k = 0; k < sizeof configurations / sizeof *configurations; k++) {
         const configuration *f = &configurations[k];
-        if (!f->always && !getenv("TILEWRIGHT_TEST_ALL"))
+        if (!f->always && !all)
             continue;
         run_compiled(ctx, module, f->cpu, f->level, args);
         for (unsigned i = 0; i < n; i++)
@@ -219,6 +219,11 @@ static void run_cases(const test_case *cases, unsigned n)
     free(expected);
     free(source);
     tw_context_destroy(ctx);
+}
+
+static void run_cases(const test_case *cases, unsigned n)
+{
+    run_cases_on(cases, n, getenv("TILEWRIGHT_TEST_ALL") != NULL);
 }
 
 /* ---- Cases ---- */
@@ -320,13 +325,21 @@ static void bitcasts(void **state)
     run_cases(l.cases, l.n);
 }
 
+/* Each instruction set has its own code. */
+static void dots(void **state)
+{
+    (void)state;
+    static case_list l;
+    l.n = 0;
+    add_case(&l, "dot4", "", TW_I32, TW_I32, 3, 0);
+    run_cases_on(l.cases, l.n, true);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arithmetic),
-        cmocka_unit_test(comparisons),
-        cmocka_unit_test(casts),
-        cmocka_unit_test(bitcasts),
+        cmocka_unit_test(arithmetic), cmocka_unit_test(comparisons), cmocka_unit_test(casts),
+        cmocka_unit_test(bitcasts),   cmocka_unit_test(dots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

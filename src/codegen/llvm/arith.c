@@ -321,6 +321,11 @@ static LLVMValueRef int_pow(args *x)
     return tw_cg_int_pow(x->cg, x->a, x->b, x->is_signed);
 }
 
+static LLVMValueRef int_dot4(args *x)
+{
+    return tw_cg_dot4(x->cg, x->a, x->b, x->c);
+}
+
 /* ---- The table ---- */
 
 typedef struct forms {
@@ -345,7 +350,7 @@ static const forms table[TW_LOOP_COUNT] = {
     [TW_LOOP_MIN] = {real_min, int_min},  [TW_LOOP_AND] = {NULL, int_and},
     [TW_LOOP_OR] = {NULL, int_or},        [TW_LOOP_XOR] = {NULL, int_xor},
     [TW_LOOP_SHL] = {NULL, int_shl},      [TW_LOOP_SHR] = {NULL, int_shr},
-    [TW_LOOP_FMA] = {real_fma, int_fma},
+    [TW_LOOP_FMA] = {real_fma, int_fma},  [TW_LOOP_DOT4] = {NULL, int_dot4},
 };
 
 tw_elem tw_cg_compute_elem(tw_cg *cg, tw_elem elem)

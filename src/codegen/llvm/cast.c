@@ -223,15 +223,22 @@ static LLVMValueRef int_to_int(tw_cg *cg, LLVMValueRef v, tw_elem from, tw_elem 
 static LLVMValueRef real_to_int(tw_cg *cg, LLVMValueRef v, tw_elem to)
 {
     LLVMTypeRef real = LLVMTypeOf(v), type = like(tw_cg_elem(cg, to), v);
-    bool is_signed = tw_elem_is_signed(to);
-    if (is_narrow(to)) {
-        LLVMValueRef low = tw_cg_real(real, (double)tw_scalar_lowest(to).integer);
-        LLVMValueRef high = tw_cg_real(real, (double)tw_scalar_highest(to).integer);
-        v = LLVMBuildSelect(cg->b, LLVMBuildFCmp(cg->b, LLVMRealOLT, v, low, ""), low, v, "");
-        v = LLVMBuildSelect(cg->b, LLVMBuildFCmp(cg->b, LLVMRealOGT, v, high, ""), high, v, "");
-    }
-    return tw_cg_intrinsic(cg, is_signed ? "llvm.fptosi.sat" : "llvm.fptoui.sat",
-                           (LLVMTypeRef[]){type, real}, 2, &v, 1);
+    bool is_f32 = tw_cg_scalar(real) == cg->f32, is_signed = tw_elem_is_signed(to);
+    unsigned bits = tw_elem_bits(to) - is_signed;
+    double low = is_signed ? -ldexp(1, (int)bits) : 0, over = ldexp(1, (int)bits);
+    bool exact = bits <= (is_f32 ? 24 : 53); /* whether over - 1 is a number of the type */
+    double high = exact ? over - 1 : is_f32 ? nextafterf((float)over, 0) : nextafter(over, 0);
+    LLVMValueRef least = tw_cg_real(real, low), most = tw_cg_real(real, high), x = v;
+    x = LLVMBuildSelect(cg->b, LLVMBuildFCmp(cg->b, LLVMRealOLT, x, least, ""), least, x, "");
+    x = LLVMBuildSelect(cg->b, LLVMBuildFCmp(cg->b, LLVMRealOGT, x, most, ""), most, x, "");
+    LLVMValueRef is_nan = LLVMBuildFCmp(cg->b, LLVMRealUNO, v, v, "");
+    x = LLVMBuildSelect(cg->b, is_nan, LLVMConstNull(real), x, "");
+    if (bits < 31) /* vectors convert to 32 bits in one instruction */
+        return LLVMBuildTrunc(cg->b, LLVMBuildFPToSI(cg->b, x, like(cg->i32, v), ""), type, "");
+    x = is_signed ? LLVMBuildFPToSI(cg->b, x, type, "") : LLVMBuildFPToUI(cg->b, x, type, "");
+    LLVMValueRef beyond = LLVMBuildFCmp(cg->b, LLVMRealOGE, v, tw_cg_real(real, over), "");
+    LLVMValueRef highest = tw_cg_int(type, tw_scalar_highest(to).integer);
+    return exact ? x : LLVMBuildSelect(cg->b, beyond, highest, x, "");
 }
 
 static LLVMValueRef int_to_real(tw_cg *cg, LLVMValueRef v, tw_elem from, LLVMTypeRef real)

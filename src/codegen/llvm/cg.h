@@ -154,6 +154,9 @@ LLVMValueRef tw_cg_intrinsic(tw_cg *cg, const char *name, const LLVMTypeRef *typ
 LLVMValueRef tw_cg_intrinsic1(tw_cg *cg, const char *name, LLVMValueRef a);
 LLVMValueRef tw_cg_intrinsic2(tw_cg *cg, const char *name, LLVMValueRef a, LLVMValueRef b);
 
+/* loop.dot4 of i32 or vectors of them. */
+LLVMValueRef tw_cg_dot4(tw_cg *cg, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
+
 /* Adds what all functions have: target, nounwind, hidden visibility. */
 void tw_cg_function_attributes(tw_cg *cg, LLVMValueRef function);
 void tw_cg_attribute(tw_cg *cg, LLVMValueRef function, LLVMAttributeIndex at, const char *name,

@@ -31,6 +31,26 @@ static bool check_reshape(const tw_graph_check *c)
     return same_elem(c);
 }
 
+static bool check_words(const tw_graph_check *c)
+{
+    tw_type in = tw_gv_in(c, 0);
+    int64_t sizes[TW_MAX_RANK];
+    if ((in->elem != TW_U8 && in->elem != TW_I8) || !in->rank)
+        return tw_gv_error(c, "the operand is %s, not a tensor of bytes",
+                           tw_print_type(c->ctx, in));
+    for (unsigned i = 0; i < in->rank; i++)
+        sizes[i] = tw_gv_size(in, i);
+    int64_t *last = &sizes[in->rank - 1];
+    if (*last != TW_UNKNOWN_SIZE) {
+        if (*last % 4)
+            return tw_gv_error(c, "the last axis of %s is not made of whole words",
+                               tw_print_type(c->ctx, in));
+        *last /= 4;
+    }
+    return tw_gv_expect_elem(c, "the result", tw_gv_out(c, 0), TW_I32) &&
+           tw_gv_expect_sizes(c, "the result", tw_gv_out(c, 0), in->rank, sizes);
+}
+
 static bool check_transpose(const tw_graph_check *c)
 {
     tw_type in = tw_gv_in(c, 0);
@@ -260,6 +280,7 @@ tw_graph_rule tw_graph_movement_rule(tw_graph_kind kind)
     static const tw_graph_rule rules[TW_GRAPH_COUNT] = {
         [TW_GRAPH_SHAPE] = check_shape_of,
         [TW_GRAPH_RESHAPE] = check_reshape,
+        [TW_GRAPH_WORDS] = check_words,
         [TW_GRAPH_TRANSPOSE] = check_transpose,
         [TW_GRAPH_EXPAND] = check_expand,
         [TW_GRAPH_SLICE] = check_slice,

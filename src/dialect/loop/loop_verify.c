@@ -316,6 +316,8 @@ static bool verify_elementwise(tw_context *ctx, const tw_op *op)
     if ((kind >= TW_LOOP_AND && kind <= TW_LOOP_XOR) || kind == TW_LOOP_NOT)
         return tw_elem_is_int(e) || e == TW_BOOL ||
                wrong_type(ctx, op, "the result", t, "of integers or bool");
+    if (kind == TW_LOOP_DOT4)
+        return e == TW_I32 || wrong_type(ctx, op, "the result", t, "of i32");
     if (kind == TW_LOOP_SHL || kind == TW_LOOP_SHR)
         return tw_elem_is_int(e) || wrong_type(ctx, op, "the result", t, "of integers");
     if (kind >= TW_LOOP_EXP && kind <= TW_LOOP_ERF)

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Products of quantised tensors, as models hold them, against exact sums.
+
+    run_quantised.py --tilewright COMMAND [--work DIR]
+
+One model has every form: MatMulInteger and ConvInteger, whose results are exact, and the same
+products between DequantizeLinear and QuantizeLinear, which may differ by one step where the
+rounding of floating point decides. It is compiled at all levels and for each instruction set, which
+have code of their own for these products.
+"""
+import argparse
+import itertools
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from common import Report, Tilewright, load
+
+U8, I8, F32 = np.uint8, np.int8, np.float32
+ELEM = {U8: TensorProto.UINT8, I8: TensorProto.INT8}
+# Attributes of a convolution; numbers of input channels, output channels and groups.
+CONVS = [({"pads": [1, 1, 1, 1], "strides": [2, 2]}, 3, 17, 1), ({}, 8, 16, 1),
+         ({"dilations": [2, 1]}, 5, 6, 1), ({"pads": [0, 1, 2, 1]}, 6, 6, 6),
+         ({"pads": [1, 1, 1, 1]}, 8, 12, 2)]
+MATMULS = [((3, 7), 5), ((2, 6, 32), 48), ((1, 64), 33), ((0, 8), 4)]
+CPUS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "host"]
+
+
+def random(rng, dtype, shape):
+    info = np.iinfo(dtype)
+    return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def conv(x, w, attrs, groups):
+    """The convolution of integers."""
+    pads = attrs.get("pads", [0] * 4)
+    strides, dilations = attrs.get("strides", [1, 1]), attrs.get("dilations", [1, 1])
+    x = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, w.shape[2:])]
+    windows = np.lib.stride_tricks.sliding_window_view(x, spans, axis=(2, 3))
+    windows = windows[:, :, ::strides[0], ::strides[1], ::dilations[0], ::dilations[1]]
+    parts = zip(np.split(windows, groups, axis=1), np.split(w, groups, axis=0))
+    return np.concatenate([np.einsum("nchwij,ocij->nohw", a, b) for a, b in parts], axis=1)
+
+
+class Model:
+    def __init__(self):
+        self.graph = onnx.GraphProto(name="quantised")
+        self.rng = np.random.default_rng(1)
+        self.feeds, self.expected, self.n = {}, {}, 0
+
+    def name(self, what):
+        self.n += 1
+        return f"{what}{self.n}"
+
+    def constant(self, value):
+        name = self.name("c")
+        self.graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        return name
+
+    def input(self, value):
+        name = self.name("x")
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        self.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+        self.feeds[name] = value
+        return name
+
+    def node(self, op, inputs, **attrs):
+        name = self.name("y")
+        self.graph.node.append(helper.make_node(op, inputs, [name], **attrs))
+        return name
+
+    def output(self, name, value):
+        self.graph.output.append(onnx.ValueInfoProto(name=name))
+        self.expected[name] = value
+
+    def product(self, integer, real, attrs, x, w, channel, compute):
+        """The integer operator, and `real` between dequantisation and quantisation, for zero
+        points that are 0, in the middle of the range, or one for each output channel."""
+        n = w.shape[channel]
+        shape = [n if i == channel else 1 for i in range(w.ndim)]
+        middle = {U8: 128, I8: 0}[w.dtype.type]
+        some = random(self.rng, w.dtype, n)
+        for x_zero, w_zero in itertools.product((0, 97), (middle, 3, some)):
+            exact = compute(x.astype(np.int64) - x_zero,
+                            w.astype(np.int64) - np.reshape(w_zero, shape if np.ndim(w_zero) else ()))
+            xz = self.constant(np.array(x_zero, x.dtype))
+            wz = self.constant(np.array(w_zero, w.dtype))
+            y = self.node(integer, [self.input(x), self.constant(w), xz, wz], **attrs)
+            self.output(y, exact.astype(np.int32))
+            self.dequantised(real, attrs, x, w, xz, wz, np.ndim(w_zero), channel, exact)
+
+    def dequantised(self, real, attrs, x, w, xz, wz, per_channel, channel, exact):
+        n = w.shape[channel]
+        scale = np.linspace(0.01, 0.03, n, dtype=F32) if per_channel else F32(0.015)
+        axis = {"axis": channel} if per_channel else {}
+        a = self.node("DequantizeLinear", [self.input(x), self.constant(F32(0.02)), xz])
+        b = self.node("DequantizeLinear", [self.constant(w), self.constant(scale), wz], **axis)
+        y = self.node(real, [a, b], **attrs)
+        over = F32(max(np.abs(exact).max(initial=0) * 0.0006 / 120, 1e-3))
+        y = self.node("QuantizeLinear", [y, self.constant(over), self.constant(I8(4))])
+        along = np.reshape(scale, [-1] + [1] * (exact.ndim - 2) if real == "Conv" else -1)
+        value = exact * (np.float64(F32(0.02)) * along) if per_channel else exact * (0.02 * scale)
+        self.output(y, np.clip(np.round(value / over) + 4, -128, 127).astype(I8))
+
+
+def make_model():
+    m = Model()
+    for x_type, w_type in itertools.product((U8, I8), (U8, I8)):
+        for shape, n in MATMULS:
+            x, w = random(m.rng, x_type, shape), random(m.rng, w_type, (shape[-1], n))
+            m.product("MatMulInteger", "MatMul", {}, x, w, 1, np.matmul)
+        for attrs, channels, n, groups in CONVS:
+            x = random(m.rng, x_type, (1, channels, 9, 8))
+            w = random(m.rng, w_type, (n, channels // groups, 3, 3))
+            both = {**attrs, "group": groups}
+            m.product("ConvInteger", "Conv", both, x, w, 0,
+                      lambda a, b, attrs=attrs, groups=groups: conv(a, b, attrs, groups))
+    return m
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tilewright", required=True)
+    parser.add_argument("--work", type=Path)
+    args = parser.parse_args()
+    tw, report, m = Tilewright(args.tilewright), Report(), make_model()
+    model = helper.make_model(m.graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    with tempfile.TemporaryDirectory(dir=args.work) as work:
+        path, inputs, outputs = (Path(work) / n for n in ("q.onnx", "in.npz", "out.npz"))
+        onnx.save(model, path)
+        np.savez(inputs, **m.feeds)
+
+        def run(level, cpu):
+            tw("run", path, "--inputs", inputs, "--outputs", outputs, "-O", level, "--cpu", cpu)
+            got = load(outputs)
+            for name, expected in m.expected.items():
+                steps = expected.dtype == I8
+                off = np.abs(got[name].astype(np.int64) - expected)
+                assert off.max(initial=0) <= steps, f"{name} is off by up to {off.max()}"
+            return f"{len(m.expected)} products"
+
+        for level in "0123":
+            report.case(f"level {level}", lambda level=level: run(level, "host"))
+        for cpu in CPUS[:-1]:
+            report.case(cpu, lambda cpu=cpu: run("3", cpu))
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
