@@ -60,9 +60,17 @@ static void open_if(top_k *t, tw_value *condition)
     t->s.b.region = &op->regions[0];
 }
 
+/* Whether x comes before y. NaN counts as the largest, as when numpy sorts; without an order of
+ * all values the list would lose some. */
 static tw_value *beats(top_k *t, tw_value *x, tw_value *y)
 {
-    return tw_stage_compare(&t->s, t->largest ? "gt" : "lt", x, y);
+    tw_stage *s = &t->s;
+    if (!tw_elem_is_float(x->type->elem))
+        return tw_stage_compare(s, t->largest ? "gt" : "lt", x, y);
+    tw_value *lesser = t->largest ? y : x;
+    tw_value *behind = tw_stage_compare(s, t->largest ? "le" : "ge", x, y);
+    tw_value *number = tw_stage_compare(s, "eq", lesser, lesser);
+    return tw_s2(s, TW_LOOP_AND, tw_s1(s, TW_LOOP_NOT, behind), number);
 }
 
 /* list[position] in compute type, or `other` (of that type) where the condition does not hold. */

@@ -24,8 +24,8 @@ def unary(b):
         attrs["alpha"] = round(b.random.uniform(0.1, 1.5), 2)
     if op == "Gelu" and b.chance(0.5):
         attrs["approximate"] = b.choice(("tanh", "none"))
-    if op == "HardSwish":
-        return b.emit(op, [b.pick((F32, F16))])  # onnxruntime computes f64 in f32
+    if op in ("HardSwish", "Gelu"):
+        return b.emit(op, [b.pick((F32, F16))], **attrs)  # onnxruntime computes f64 in f32
     if op == "Shrink":
         attrs = {"lambd": round(b.random.uniform(0, 1), 2), "bias": b.choice((0.0, 0.25))}
         return b.emit(op, [b.pick((F32, F16))], **attrs)  # as for HardSwish

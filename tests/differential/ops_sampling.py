@@ -34,7 +34,7 @@ def resize(b):
         return b.emit("Resize", [x, empty, b.constant(np.array(scales, np.float32))], **attrs)
     sizes = [*x.shape[:2], *(b.int(1, 12) for _ in spatial)]
     scales = [size / d for size, d in zip(sizes, x.shape)]
-    if mode == "nearest" and any(s != np.float32(s) for s in scales):
+    if mode == "nearest" and any(s != float(np.float32(s)) for s in scales):
         raise Refused  # places between elements, which rounding of the scale decides
     return b.emit("Resize", [x, empty, empty, b.ints(sizes)], **attrs)
 

@@ -129,7 +129,7 @@ def nearly_again(b):
     change = b.int(0, 2)
     ints = [name for name, value in attrs.items() if type(value) is int]
     if change == 0 and ints:
-        attrs[b.choice(ints)] = b.int(0, 2)
+        attrs[b.choice(ints)] = b.int(0, 1)
     elif change == 1:
         at = b.int(0, len(inputs) - 1) if inputs else 0
         same = [v for v in b.pool if inputs and inputs[at] and v.dtype == inputs[at].dtype

@@ -46,7 +46,8 @@ _refused = set()
 def run_node(graph, node):
     """The outputs of one node on known operands, or None when onnxruntime refuses it."""
     names = [name for name in (*node.inputs, *node.captured) if name]
-    key = (node.domain, node.op, graph.opset, *(graph.values[name].dtype for name in names), len(node.outputs))
+    key = (node.domain, node.op, graph.opset, len(node.outputs),
+           *(graph.values[name].dtype for name in names))
     if key in _refused:
         return None
     inputs = {n: graph.values[n] for n in names if n not in graph.constants}
@@ -150,21 +151,25 @@ class Expected:
     def __init__(self, graph, seed=0):
         try:
             self.arrays = run(graph)
+            moved = self._movement(_Noise(graph).run(seed))
         except Exception as error:  # onnxruntime's own kinds have no common base
             raise Unusable(error) from None
-        moved = {name: np.zeros(a.shape) for name, a in self.arrays.items()}
-        with np.errstate(all="ignore"):
-            for strength, arrays in _Noise(graph).run(seed):
-                for (name, array), other in zip(self.arrays.items(), arrays):
-                    distance = _distance(array, other)
-                    if array.dtype.kind == "f":
-                        distance /= strength
-                    else:  # an index or a rounded number that may jump may jump anywhere
-                        distance[distance > 0] = np.inf
-                    moved[name] = np.fmax(moved[name], distance)
         # An element may stay by chance where perturbations cancel, but not half of the elements.
         self.allowed = {name: AMPLIFY * np.maximum(m, np.median(m) if m.size else 0)
                         + _base(self.arrays[name]) for name, m in moved.items()}
+
+    def _movement(self, runs):
+        """By output: how far each element moved at most, for a perturbation of strength 1."""
+        moved = {name: np.zeros(a.shape) for name, a in self.arrays.items()}
+        for strength, arrays in runs:
+            for (name, array), other in zip(self.arrays.items(), arrays):
+                distance = _distance(array, other)
+                if array.dtype.kind == "f":
+                    distance = distance / strength
+                else:  # an index or a rounded number that may jump may jump anywhere
+                    distance = np.where(distance > 0, np.inf, 0.0)
+                moved[name] = np.fmax(moved[name], distance)
+        return moved
 
     def compare(self, actual):
         """None, or what differs first: (output, text)."""
@@ -184,9 +189,12 @@ def _base(array):
 
 def _distance(a, b):
     """Infinite where one is special and the other is not the same."""
+    if a.dtype.kind in "iu" and a.dtype.itemsize == 8:
+        return np.where(a == b, 0.0, 1.0)  # beyond what doubles tell apart
     a, b = a.astype(np.float64), b.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
-    distance = np.abs(a - b)
+    with np.errstate(all="ignore"):
+        distance = np.abs(a - b)
     return np.where(same, 0.0, np.where(np.isfinite(distance), distance, np.inf))
 
 
@@ -196,8 +204,7 @@ def difference(actual, expected, allowed):
         return "missing"
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
         return f"{actual.dtype}{list(actual.shape)} instead of {expected.dtype}{list(expected.shape)}"
-    with np.errstate(all="ignore"):
-        distance = _distance(actual, expected)
+    distance = _distance(actual, expected)
     wrong = distance > allowed
     if not wrong.any():
         return None

@@ -122,6 +122,22 @@ static void k_largest(void **state)
                  &x, (const double *[]){VALUES(0), VALUES(0)}, 0);
 }
 
+/* NaN is above all numbers; nothing is lost beside it. */
+static void k_largest_with_nan(void **state)
+{
+    (void)state;
+    const double *x = VALUES(1, NAN, 2, NAN, INFINITY);
+    check_values("(%x: tensor<5xf32>) -> (tensor<5xf32>, tensor<5xi64>) {"
+                 " %v, %i = graph.top_k %x {axis = 0, largest = true, sorted = true}"
+                 " : tensor<5xf32>, tensor<5xi64> return %v, %i }",
+                 &x, (const double *[]){VALUES(NAN, NAN, INFINITY, 2, 1), VALUES(1, 3, 4, 2, 0)},
+                 0);
+    check_values("(%x: tensor<5xf32>) -> (tensor<4xf32>, tensor<4xi64>) {"
+                 " %v, %i = graph.top_k %x {axis = 0, largest = false, sorted = true}"
+                 " : tensor<4xf32>, tensor<4xi64> return %v, %i }",
+                 &x, (const double *[]){VALUES(1, 2, INFINITY, NAN), VALUES(0, 2, 4, 1)}, 0);
+}
+
 static int by_value_then_index(const void *a, const void *b)
 {
     const double *x = a, *y = b;
@@ -282,6 +298,7 @@ int main(void)
         cmocka_unit_test(softmaxes),
         cmocka_unit_test(running_sums),
         cmocka_unit_test(k_largest),
+        cmocka_unit_test(k_largest_with_nan),
         cmocka_unit_test(k_largest_of_many),
         cmocka_unit_test(pools),
         cmocka_unit_test(layer_norms),
