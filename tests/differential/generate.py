@@ -22,7 +22,6 @@ def generate(seed, only=None):
     b = Builder(seed, 13)
     b.special = b.special and not only
     b.opset = b.graph.opset = b.choice(OPSETS)
-    b.graph.symbolic = b.chance(0.2)
     b.graph.form = b.choice(FORMS if b.opset < 10 else FORMS[:-1])
     count = b.int(4, 15) if b.large else b.int(10, 60)
     # Each graph leans to some families, so that operators of one kind meet.
@@ -53,4 +52,15 @@ def finish(b):
     made = [name for node in graph.nodes for name in node.outputs]
     ends = [name for name in made if name not in used]
     extra = [name for name in made if name in used and b.chance(0.1)]
+    name_sizes(b, graph)
     return graph.with_outputs([name for name in made if name in ends or name in extra])
+
+
+def name_sizes(b, graph):
+    """Sizes of inputs become symbols: none, some or all; equal ones may have one name. Not those of
+    1, as a symbol is taken for the size that it meets in broadcasting."""
+    share, together = b.choice((0, 0.3, 0.3, 1)), b.chance(0.5)
+    for name, array in graph.inputs.items():
+        for i, size in enumerate(array.shape):
+            if size != 1 and b.chance(share):
+                graph.symbols[name, i] = f"n{size}" if together else f"{name}_{i}"

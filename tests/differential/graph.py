@@ -66,15 +66,15 @@ class Graph:
     nodes: list = field(default_factory=list)
     outputs: list = field(default_factory=list)
     values: dict = field(default_factory=dict)  # of every name: the array expected
-    symbolic: bool = False  # dimensions of inputs are declared by names, not numbers
+    symbols: dict = field(default_factory=dict)  # (input, axis): name that stands for the size
     form: str = "raw"  # how constants are stored: raw, typed, node, input (with a default)
 
     def model(self):
-        def info(name, array, symbolic=False):
-            dims = [f"{name}_{i}" if symbolic else d for i, d in enumerate(array.shape)]
+        def info(name, array):
+            dims = [self.symbols.get((name, i), d) for i, d in enumerate(array.shape)]
             return helper.make_tensor_value_info(name, elem(array), dims)
 
-        inputs = [info(name, array, self.symbolic) for name, array in self.inputs.items()]
+        inputs = [info(name, array) for name, array in self.inputs.items()]
         constants = [tensor(name, array, self.form) for name, array in self.constants.items()]
         nodes = [node.proto() for node in self.nodes]
         if self.form == "node":
@@ -101,7 +101,7 @@ class Graph:
                 nodes.append(node)
         keep = lambda arrays: {n: a for n, a in arrays.items() if n in needed}  # noqa: E731
         return Graph(self.opset, keep(self.inputs), keep(self.constants), nodes[::-1],
-                     list(outputs), self.values, self.symbolic, self.form)
+                     list(outputs), self.values, self.symbols, self.form)
 
     def producers(self):
         return {name: node for node in self.nodes for name in node.outputs if name}
@@ -115,5 +115,6 @@ class Graph:
                       [new[c] for c in n.captured]) for n in self.nodes]
         move = lambda arrays: {new[n]: a for n, a in arrays.items() if n in new}  # noqa: E731
         return Graph(self.opset, move(self.inputs), move(self.constants), nodes,
-                     [new[o] for o in self.outputs], move(self.values), self.symbolic,
+                     [new[o] for o in self.outputs], move(self.values),
+                     {(new[n], i): f"r{s}" for (n, i), s in self.symbols.items() if n in new},
                      self.form), new

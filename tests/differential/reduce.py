@@ -53,7 +53,7 @@ def known(graph, names):
     nodes = [node for node in graph.nodes if not set(node.outputs) & set(names)]
     outputs = [name for name in graph.outputs if name not in names]
     cut_graph = Graph(graph.opset, inputs, graph.constants, nodes, outputs, graph.values,
-                      graph.symbolic, graph.form)
+                      graph.symbols, graph.form)
     return cut_graph.with_outputs(outputs)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from reference import Expected, difference
 
 TIMEOUT = 60
+COMPILE = ("--jobs=1",)
 
 
 class Failure(Exception):
@@ -23,32 +24,63 @@ class Tilewright:
         self.folder = tempfile.TemporaryDirectory(dir=work)
 
     def run(self, graph, *options):
-        """The outputs by name."""
-        model, inputs = graph.save(os.path.join(self.folder.name, "graph"))
+        """The outputs by name, of code for the sizes of the inputs."""
+        return self._run(*self._save(graph), *COMPILE, *options)
+
+    def run_any_size(self, graph, *options):
+        """The same of code for all sizes that the model allows."""
+        model, inputs = self._save(graph)
+        compiled = os.path.join(self.folder.name, "graph.tw")
+        self._call("compile", model, "-o", compiled, *COMPILE, *options)
+        return self._run(compiled, inputs)
+
+    def _save(self, graph):
+        return graph.save(os.path.join(self.folder.name, "graph"))
+
+    def _run(self, model, inputs, *options):
         outputs = os.path.join(self.folder.name, "outputs.npz")
-        command = [self.command, "run", model, "--inputs", inputs, "--outputs", outputs,
-                   "--jobs=1", *options]
-        if not any(option.startswith("--threads") for option in options):
-            command.append("--threads=1")
+        threads = [] if any(o.startswith("--threads") for o in options) else ["--threads=1"]
+        self._call("run", model, "--inputs", inputs, "--outputs", outputs, *threads, *options)
+        with np.load(outputs) as arrays:
+            return dict(arrays)
+
+    def _call(self, verb, model, *options):
+        command = [self.command, verb, model, *options]
+        options = " ".join(o for o in options if o[0] == "-" and not o.startswith("--inputs"))
         try:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                   stderr=subprocess.PIPE, timeout=TIMEOUT, check=False)
         except subprocess.TimeoutExpired:
-            raise Failure(f"timeout {' '.join(options)}", f"above {TIMEOUT} s") from None
+            raise Failure(f"timeout {verb} {options}", f"above {TIMEOUT} s") from None
         if done.returncode:
-            raise Failure(f"exit code {done.returncode} {' '.join(options)}",
+            raise Failure(f"exit code {done.returncode} {verb} {options}",
                           done.stderr.decode(errors="replace").strip()[-1500:])
-        with np.load(outputs) as arrays:
-            return dict(arrays)
 
 
 def check_level(tw, graph, expected, *options):
     actual = tw.run(graph, *options)
+    check(f"wrong result {' '.join(options)}", expected, actual)
+    return actual
+
+
+def check(kind, expected, actual):
     wrong = expected.compare(actual)
     if wrong:
-        raise Failure(f"wrong result {' '.join(options)}", f"output {wrong[0]}: {wrong[1]}",
-                      wrong[0])
-    return actual
+        raise Failure(kind, f"output {wrong[0]}: {wrong[1]}", wrong[0])
+
+
+# Diagnostics of what needs sizes that are known when compiling.
+NEEDS_SIZES = ("must be known", "known size", " heads", " groups", "not known")
+
+
+def check_any_size(tw, graph, expected, level):
+    try:
+        actual = tw.run_any_size(graph, level)
+    except Failure as failure:
+        if any(words in str(failure) for words in NEEDS_SIZES):
+            return
+        raise
+    check(f"wrong result of any size {level}", expected, actual)
 
 
 PASSES = ("canonicalize", "eliminate-common-subexpr", "fold-constants", "dce", "simplify-inference",
@@ -65,6 +97,8 @@ def check_graph(tw, graph, random):
         text = difference(at_3[name], array, expected.allowed[name])
         if text:
             raise Failure("-O3 against -O0", f"output {name}: {text}", name)
+    if graph.symbols:
+        check_any_size(tw, graph, expected, random.choice(("-O0", "-O3", "-O3")))
     which = random.random()
     if which < 0.4:
         check_level(tw, graph, expected, "-O3", f"--disable-pass={random.choice(PASSES)}")
@@ -95,9 +129,7 @@ def check_outputs(tw, graph, expected, random):
     inner = [name for name in graph.producers() if name not in graph.outputs]
     more = random.sample(inner, min(len(inner), 3))
     actual = tw.run(graph, "-O3", *(f"--keep-output={name}" for name in more))
-    wrong = expected.compare(actual)
-    if wrong:
-        raise Failure("further outputs", f"output {wrong[0]}: {wrong[1]}", wrong[0])
+    check("further outputs", expected, actual)
     for name in more:
         if name not in actual or actual[name].shape != graph.values[name].shape:
             raise Failure("further outputs", f"{name} is missing or of another shape", name)
