@@ -42,7 +42,7 @@ extern const struct argp tw_compile_argp;
 typedef struct tw_input_args {
     tw_context *ctx; /* of the verb */
     const char *npz;
-    tw_texts named; /* NAME=FILE.npy or NAME=random */
+    tw_texts named; /* NAME=FILE.npy, NAME=FILE.pb or NAME=random */
 } tw_input_args;
 extern const struct argp tw_input_argp;
 
@@ -76,8 +76,16 @@ void tw_close_compiler(tw_compile_args *args, tw_context *compiler);
  * memory is free again then. False after diagnostics. */
 bool tw_load_model(tw_compile_args *args, const tw_arrays *inputs, tw_model **model);
 
-/* The arrays given on the command line, by input name: later ones win. False after diagnostics. */
-bool tw_read_inputs(const tw_input_args *args, tw_arrays *out);
+/* Whether the file is a compiled model. */
+bool tw_is_compiled(const char *path);
+
+/* The arrays given on the command line for MODEL, by input name: later ones win. False after
+ * diagnostics. */
+bool tw_read_inputs(const tw_input_args *args, const char *model, tw_arrays *out);
+/* The tensors of a folder's files input_0.pb … and output_0.pb …, as ONNX's test data has them, for
+ * MODEL; `loaded` is it when it is a compiled model, else NULL. False after diagnostics. */
+bool tw_read_data_set(tw_context *ctx, const char *path, const tw_model *loaded, const char *folder,
+                      tw_arrays *inputs, tw_arrays *outputs);
 
 /* The array for each input of the model, in order: a given one (checked), or one made up, of which
  * a line on stderr tells. NULL after diagnostics. */

@@ -215,7 +215,8 @@ static bool bench(void *verb)
     tw_context *ctx = v->compile.ctx;
     tw_arrays given;
     tw_model *model;
-    if (!tw_read_inputs(&v->input, &given) || !tw_load_model(&v->compile, &given, &model))
+    if (!tw_read_inputs(&v->input, v->compile.model, &given) ||
+        !tw_load_model(&v->compile, &given, &model))
         return false;
     v->threads = v->threads ? v->threads : tw_default_threads();
     tw_session_options options = {.threads = v->threads, .profile = v->profile};

@@ -1,4 +1,4 @@
-/* tilewright_check.c: tilewright check MODEL --data X.npz. */
+/* tilewright_check.c: tilewright check MODEL --data X.npz|FOLDER. */
 #include "tilewright.h"
 
 #include "base/arena.h"
@@ -8,18 +8,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { OPT_DATA = 512, OPT_RTOL, OPT_ATOL };
 
 typedef struct check_verb {
     tw_compile_args compile;
     const char *data;
+    bool folder; /* `data` is one */
     double rtol, atol;
     unsigned threads;
 } check_verb;
 
 static const struct argp_option options[] = {
-    {"data", OPT_DATA, "X.npz", 0, "Arrays in/NAME and out/NAME (required)", 0},
+    {"data", OPT_DATA, "X.npz|FOLDER", 0,
+     "Arrays in/NAME and out/NAME, or files input_0.pb, output_0.pb … (required)", 0},
     {"rtol", OPT_RTOL, "R", 0, "Relative tolerance (default 1e-3)", 0},
     {"atol", OPT_ATOL, "A", 0, "Absolute tolerance (default 1e-4)", 0},
     {0},
@@ -43,7 +46,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case ARGP_KEY_END:
         if (!v->data)
-            argp_error(state, "--data X.npz is missing");
+            argp_error(state, "--data X.npz or a folder is missing");
         break;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -56,7 +59,7 @@ static const struct argp_child children[] = {
 static const struct argp argp = {
     options,
     parse,
-    "MODEL --data X.npz",
+    "MODEL --data X.npz|FOLDER",
     "Run a model on reference inputs and compare with the reference outputs: each element must be "
     "within A + R * |reference|. Prints the worst error of each output.",
     children,
@@ -121,8 +124,8 @@ static bool compare_all(const check_verb *v, const tw_model *model, const tw_ses
         fine = same && compare(v, want, tw_session_output(session, i, NULL)) && fine;
     }
     if (!compared)
-        return tw_error(v->compile.ctx, NULL,
-                        "%s has a reference (out/NAME) for none of the outputs", v->data);
+        return tw_error(v->compile.ctx, NULL, "%s has a reference (%s) for none of the outputs",
+                        v->data, v->folder ? "output_N.pb" : "out/NAME");
     return fine;
 }
 
@@ -151,25 +154,46 @@ static bool data_fits(const check_verb *v, const tw_model *model, const tw_array
     for (size_t i = 0; i < tw_model_get_info(model)->inputs; i++) {
         const char *name = tw_model_input(model, i)->name;
         if (!tw_arrays_find(given, name))
-            fine = tw_error(ctx, NULL, "%s has no array 'in/%s', which the model needs", v->data,
-                            name);
+            fine = tw_error(ctx, NULL, "%s has no %s '%s%s', which the model needs", v->data,
+                            v->folder ? "file for input" : "array", v->folder ? "" : "in/", name);
     }
     return fine;
+}
+
+/* The data, by names of the model, which is loaded: for the shapes of the inputs if it is to be
+ * compiled. */
+static bool load(check_verb *v, tw_arrays *given, tw_arrays *expected, tw_model **model)
+{
+    tw_context *ctx = v->compile.ctx;
+    const char *path = v->compile.model;
+    struct stat status;
+    tw_arrays all, none = {0};
+    *model = NULL;
+    v->folder = stat(v->data, &status) == 0 && S_ISDIR(status.st_mode);
+    if (v->folder && tw_is_compiled(path))
+        return tw_load_model(&v->compile, &none, model) &&
+               tw_read_data_set(ctx, path, *model, v->data, given, expected);
+    if (v->folder) {
+        if (!tw_read_data_set(ctx, path, NULL, v->data, given, expected))
+            return false;
+    } else {
+        if (!tw_npz_read(ctx, v->data, &all))
+            return false;
+        *given = with_prefix(ctx, &all, "in/");
+        *expected = with_prefix(ctx, &all, "out/");
+    }
+    return tw_load_model(&v->compile, given, model);
 }
 
 static bool check(void *verb)
 {
     check_verb *v = verb;
     tw_context *ctx = v->compile.ctx;
-    tw_arrays all;
+    tw_arrays given, expected;
     tw_model *model;
-    if (!tw_npz_read(ctx, v->data, &all))
-        return false;
-    tw_arrays given = with_prefix(ctx, &all, "in/"), expected = with_prefix(ctx, &all, "out/");
-    if (!tw_load_model(&v->compile, &given, &model))
-        return false;
-    const tw_array *bound =
-        data_fits(v, model, &given, &expected) ? tw_bind_inputs(&v->compile, model, &given) : NULL;
+    const tw_array *bound = NULL;
+    if (load(v, &given, &expected, &model) && data_fits(v, model, &given, &expected))
+        bound = tw_bind_inputs(&v->compile, model, &given);
     tw_session_options options = {.threads = v->threads};
     tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
     bool fine = session != NULL;

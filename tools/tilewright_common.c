@@ -96,7 +96,7 @@ void tw_close_compiler(tw_compile_args *args, tw_context *compiler)
 /* ---- Loading ---- */
 
 /* Whether the file is an ELF file, as compiled models are. */
-static bool is_compiled(const char *path)
+bool tw_is_compiled(const char *path)
 {
     char start[4];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
@@ -182,7 +182,7 @@ static bool load_compiled(tw_compile_args *args, tw_model **model)
 
 bool tw_load_model(tw_compile_args *args, const tw_arrays *inputs, tw_model **model)
 {
-    if (is_compiled(args->model))
+    if (tw_is_compiled(args->model))
         return load_compiled(args, model);
     for (size_t i = 0; i < inputs->n; i++)
         if (inputs->items[i].data)

@@ -1,10 +1,12 @@
 /* tilewright_inputs.c: from the command line to a session with inputs set. */
 #include "tilewright.h"
 
+#include "import/onnx/data_set.h"
 #include "ir/scalar.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 size_t tw_count(unsigned rank, const int64_t *dims)
 {
@@ -13,6 +15,8 @@ size_t tw_count(unsigned rank, const int64_t *dims)
         n *= (size_t)dims[i];
     return n;
 }
+
+typedef const tw_tensor_info *(*tensor_at)(const tw_model *model, size_t i);
 
 /* ---- What is given ---- */
 
@@ -31,26 +35,87 @@ static void put(tw_context *ctx, tw_arrays *arrays, tw_array added)
     arrays->items = grown;
 }
 
-static bool put_named(tw_context *ctx, const char *text, tw_arrays *out)
+static bool ends_with(const char *text, const char *end)
 {
-    const char *equals = strrchr(text, '=');
-    tw_array a = {0};
-    if (strcmp(equals + 1, "random") != 0 && !tw_npy_read(ctx, equals + 1, &a))
+    size_t n = strlen(text), m = strlen(end);
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* A file in ONNX's format: what it holds is declared in an ONNX model; in a compiled one, whose
+ * inputs are tensors, a tensor. */
+static bool put_proto(tw_context *ctx, const char *model, const char *name, const char *path,
+                      tw_arrays *out)
+{
+    tw_array a;
+    tw_arrays read = {&a, 1};
+    if (!tw_is_compiled(model)) {
+        if (!tw_onnx_read_input(ctx, model, name, path, &read))
+            return false;
+    } else if (!tw_onnx_read_tensor(ctx, path, &a)) {
         return false;
-    a.name = tw_intern(ctx, text, (size_t)(equals - text));
+    } else {
+        a.name = name;
+    }
+    for (size_t i = 0; i < read.n; i++)
+        put(ctx, out, read.items[i]);
+    return true;
+}
+
+/* NAME=FILE or NAME=random. */
+static bool put_named(tw_context *ctx, const char *model, const char *text, tw_arrays *out)
+{
+    const char *path = strrchr(text, '=') + 1;
+    const char *name = tw_intern(ctx, text, (size_t)(path - 1 - text));
+    tw_array a = {0};
+    if (ends_with(path, ".pb"))
+        return put_proto(ctx, model, name, path, out);
+    if (strcmp(path, "random") != 0 && !tw_npy_read(ctx, path, &a))
+        return false;
+    a.name = name;
     put(ctx, out, a);
     return true;
 }
 
-bool tw_read_inputs(const tw_input_args *args, tw_arrays *out)
+bool tw_read_inputs(const tw_input_args *args, const char *model, tw_arrays *out)
 {
     *out = (tw_arrays){0};
     if (args->npz && !tw_npz_read(args->ctx, args->npz, out))
         return false;
     for (size_t i = 0; i < args->named.len; i++)
-        if (!put_named(args->ctx, args->named.data[i], out))
+        if (!put_named(args->ctx, model, args->named.data[i], out))
             return false;
     return true;
+}
+
+/* The files PREFIX0.pb … as tensors by the names of a compiled model. */
+static bool read_numbered(tw_context *ctx, const tw_model *model, tensor_at at, const char *prefix,
+                          tw_arrays *out)
+{
+    const tw_tensor_info *info;
+    *out = (tw_arrays){0};
+    for (size_t i = 0; (info = at(model, i)); i++) {
+        tw_array a;
+        const char *path = tw_arena_printf(tw_context_arena(ctx), "%s%zu.pb", prefix, i);
+        if (access(path, F_OK) != 0)
+            continue;
+        if (!tw_onnx_read_tensor(ctx, path, &a))
+            return false;
+        a.name = info->name;
+        put(ctx, out, a);
+    }
+    return true;
+}
+
+bool tw_read_data_set(tw_context *ctx, const char *path, const tw_model *loaded, const char *folder,
+                      tw_arrays *inputs, tw_arrays *outputs)
+{
+    tw_arena *arena = tw_context_arena(ctx);
+    if (!loaded)
+        return tw_onnx_read_data_set(ctx, path, folder, inputs, outputs);
+    return read_numbered(ctx, loaded, tw_model_input, tw_arena_printf(arena, "%s/input_", folder),
+                         inputs) &&
+           read_numbered(ctx, loaded, tw_model_output, tw_arena_printf(arena, "%s/output_", folder),
+                         outputs);
 }
 
 /* ---- What is made up ---- */
@@ -111,8 +176,6 @@ static bool make_up(const tw_compile_args *args, const tw_tensor_info *info, uin
 }
 
 /* ---- Against the model ---- */
-
-typedef const tw_tensor_info *(*tensor_at)(const tw_model *model, size_t i);
 
 /* "'a', 'b'", or "none". */
 static const char *names_text(tw_context *ctx, const tw_model *model, tensor_at at)
@@ -197,7 +260,9 @@ tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_o
                             const tw_array *inputs)
 {
     tw_session *session;
-    bool fine = tw_session_create(model, options, &session) == TW_STATUS_OK;
+    tw_session_options with_any = *options;
+    with_any.unaligned = true; /* parts of mapped files lie anywhere */
+    bool fine = tw_session_create(model, &with_any, &session) == TW_STATUS_OK;
     for (size_t i = 0; fine && i < tw_model_get_info(model)->inputs; i++)
         fine = tw_session_set_input_shape(session, i, inputs[i].data, inputs[i].dims,
                                           inputs[i].rank) == TW_STATUS_OK;

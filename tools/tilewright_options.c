@@ -173,7 +173,8 @@ const struct argp tw_compile_argp = {compile_options, parse_compile, 0, 0, 0, 0,
 static const struct argp_option input_options[] = {
     {0, 0, 0, 0, "Running:", 2},
     {"inputs", OPT_INPUTS, "X.npz", 0, "Arrays by the names of the model's inputs", 0},
-    {"input", OPT_INPUT, "NAME=FILE.npy|random", 0, "One input; those not given are made up", 0},
+    {"input", OPT_INPUT, "NAME=FILE|random", 0,
+     "One input, from a .npy file or ONNX's .pb; those not given are made up", 0},
     {0},
 };
 
@@ -188,7 +189,8 @@ static error_t parse_input(int key, char *arg, struct argp_state *state)
     case OPT_INPUT:
         equals = strrchr(arg, '=');
         if (!equals || equals == arg || !equals[1])
-            argp_error(state, "--input takes NAME=FILE.npy or NAME=random, not '%s'", arg);
+            argp_error(state, "--input takes NAME=FILE.npy, NAME=FILE.pb or NAME=random, not '%s'",
+                       arg);
         tw_vec_push(tw_context_arena(a->ctx), &a->named, arg);
         break;
     default:

@@ -103,7 +103,8 @@ static bool run(void *verb)
     tw_context *ctx = v->compile.ctx;
     tw_arrays given;
     tw_model *model;
-    if (!tw_read_inputs(&v->input, &given) || !tw_load_model(&v->compile, &given, &model))
+    if (!tw_read_inputs(&v->input, v->compile.model, &given) ||
+        !tw_load_model(&v->compile, &given, &model))
         return false;
     const tw_array *bound = tw_bind_inputs(&v->compile, model, &given);
     tw_session_options options = {.threads = v->threads};

@@ -2,7 +2,7 @@
 """Arrays for tests.
 
     npz.py OUT.npz KEY=TYPE:VALUES[@SHAPE] ...   an archive; TYPE is NumPy's (f4, i8, ?)
-    npz.py OUT.npy TYPE:VALUES[@SHAPE]           one array
+    npz.py OUT.npy TYPE:VALUES[@SHAPE]           one array; OUT.pb: as ONNX's TensorProto
     npz.py --show IN.npz                         prints a line per array: KEY TYPE SHAPE VALUES
 
 VALUES are separated by commas, one value fills the shape: in/x=f4:1,2,3@1x3
@@ -33,6 +33,9 @@ if sys.argv[1] == "--show":
     show(sys.argv[2])
 elif sys.argv[1].endswith(".npy"):
     np.save(sys.argv[1], parse(sys.argv[2]))
+elif sys.argv[1].endswith(".pb"):
+    import onnx
+    onnx.save_tensor(onnx.numpy_helper.from_array(parse(sys.argv[2])), sys.argv[1])
 else:
     pairs = (argument.rsplit("=", 1) for argument in sys.argv[2:])
     np.savez(sys.argv[1], **{key: parse(text) for key, text in pairs})

@@ -164,6 +164,21 @@ static const Onnx__GraphProto *read_graph(tw_context *ctx, const char *model)
     return proto ? proto->graph : NULL;
 }
 
+bool tw_onnx_read_input(tw_context *ctx, const char *model, const char *name, const char *path,
+                        tw_arrays *out)
+{
+    const Onnx__GraphProto *g = read_graph(ctx, model);
+    array_list list = {.arena = tw_context_arena(ctx)};
+    size_t i = 0;
+    while (g && i < g->n_input && strcmp(tw_onnx_text(g->input[i]->name), name) != 0)
+        i++;
+    if (!g || i == g->n_input)
+        return g && tw_error(ctx, tw_loc_file(ctx, model, 0, 0), "there is no input '%s'", name);
+    bool fine = read_value(ctx, path, g->input[i], &list);
+    *out = (tw_arrays){.items = list.items.data, .n = list.items.len};
+    return fine;
+}
+
 static bool read_inputs(tw_context *ctx, const Onnx__GraphProto *g, const char *prefix,
                         tw_arrays *out)
 {

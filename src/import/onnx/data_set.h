@@ -12,6 +12,11 @@
  * in the mapped file if it can, which lives as long as the context. False with a diagnostic. */
 bool tw_onnx_read_tensor(tw_context *ctx, const char *path, tw_array *out);
 
+/* Reads a file for the model's input of that name, of the declared type: a tensor, a sequence or an
+ * optional. False with a diagnostic, also when there is no such input. */
+bool tw_onnx_read_input(tw_context *ctx, const char *model, const char *name, const char *path,
+                        tw_arrays *out);
+
 /* Reads a test set for the model; the arrays get the names of the model's inputs and outputs. Those
  * without a file are left out. False with a diagnostic. */
 bool tw_onnx_read_data_set(tw_context *ctx, const char *model, const char *folder,
