@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Opens a stage over the result. */
-static void open(tw_lowering *l, tw_op *op, tw_stage *s, tw_value *out)
+static void open_stage(tw_lowering *l, tw_op *op, tw_stage *s, tw_value *out)
 {
     tw_stage_elementwise(l, s, tw_short_name(op), out);
 }
@@ -41,7 +41,7 @@ bool tw_lower_shape(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *co
             return store_sizes(l, dims, n, out[0]);
     tw_value *table = tw_lowering_table(l, TW_I64, 1, &n, sizes, (size_t)n * sizeof *sizes);
     tw_stage s;
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     tw_expr at = tw_stage_axis(&s, 0);
     return move(&s, table, &at, out[0]);
 }
@@ -50,7 +50,7 @@ bool tw_lower_reshape(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *
 {
     tw_stage s;
     tw_expr here[TW_MAX_RANK], index[TW_MAX_RANK];
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++)
         here[i] = tw_stage_axis(&s, i);
     tw_stage_delinear(&s, in[0]->type, tw_stage_linear(&s, out[0]->type, here), index);
@@ -84,7 +84,7 @@ bool tw_lower_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value
     tw_expr index[TW_MAX_RANK];
     int64_t perm[TW_MAX_RANK];
     int n = tw_op_ints(op, "perm", perm, TW_MAX_RANK);
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     for (int i = 0; i < n; i++)
         index[perm[i]] = tw_stage_axis(&s, (unsigned)i);
     return move(&s, in[0], index, out[0]);
@@ -93,7 +93,7 @@ bool tw_lower_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value
 bool tw_lower_expand(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     tw_stage s;
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     tw_stage_store_here(&s, tw_stage_load_broadcast(&s, in[0], out[0]->type->rank), out[0]);
     return tw_stage_close(&s);
 }
@@ -105,7 +105,7 @@ bool tw_lower_slice(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *co
     int64_t steps[TW_MAX_RANK];
     int n = tw_graph_exprs(l->ctx, op, "starts", starts, TW_MAX_RANK);
     tw_op_ints(op, "steps", steps, TW_MAX_RANK);
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     for (int i = 0; i < n; i++)
         index[i] = tw_expr_add(
             l->ctx, tw_expr_mulc(l->ctx, tw_stage_axis(&s, (unsigned)i), steps[i]), starts[i]);
@@ -116,7 +116,7 @@ bool tw_lower_tile(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *con
 {
     tw_stage s;
     tw_expr index[TW_MAX_RANK];
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++)
         index[i] = tw_expr_binary(l->ctx, TW_EXPR_MOD, tw_stage_axis(&s, i), tw_size(in[0], i));
     return move(&s, in[0], index, out[0]);
@@ -159,7 +159,7 @@ bool tw_lower_concat(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
     tw_expr begin = tw_expr_const(l->ctx, 0);
     tw_stage s;
     if (!l->is_last)
-        open(l, op, &s, out[0]);
+        open_stage(l, op, &s, out[0]);
     tw_value *value = l->is_last ? NULL : tw_stage_const(&s, out[0]->type->elem, 0);
     for (unsigned i = 0; i < op->n_operands; i++) {
         if (tw_is_size(tw_size(in[i], axis), 0))
@@ -211,7 +211,7 @@ bool tw_lower_pad(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *cons
     unsigned n = 0;
     tw_graph_exprs(l->ctx, op, "pads_begin", begin, TW_MAX_RANK);
     tw_graph_exprs(l->ctx, op, "pads_end", end, TW_MAX_RANK);
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++) {
         tw_expr size = tw_size(in[0], i), last = tw_expr_addc(l->ctx, size, -1);
         tw_expr at = tw_expr_sub(l->ctx, tw_stage_axis(&s, i), begin[i]);
@@ -242,7 +242,7 @@ bool tw_lower_iota(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *con
 {
     (void)in;
     tw_stage s;
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     tw_expr at = tw_stage_axis(&s, (unsigned)tw_op_int(op, "axis", 0));
     tw_stage_store_here(&s, tw_stage_index(&s, at), out[0]);
     return tw_stage_close(&s);
@@ -251,7 +251,7 @@ bool tw_lower_iota(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *con
 bool tw_lower_range(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     tw_stage s;
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     tw_value *start = tw_load(&s, in[0], NULL), *delta = tw_load(&s, in[2], NULL);
     tw_value *i = tw_stage_cast(&s, tw_stage_index(&s, tw_stage_axis(&s, 0)), start->type->elem);
     tw_value *x = tw_s2(&s, TW_LOOP_ADD, start, tw_s2(&s, TW_LOOP_MUL, i, delta));
@@ -264,7 +264,7 @@ bool tw_lower_trilu(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *co
     tw_stage s;
     tw_expr index[TW_MAX_RANK];
     unsigned rank = out[0]->type->rank;
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     for (unsigned i = 0; i < rank; i++)
         index[i] = tw_stage_axis(&s, i);
     tw_expr above = tw_expr_addc(l->ctx, tw_expr_sub(l->ctx, index[rank - 1], index[rank - 2]),

@@ -29,6 +29,14 @@ static char *text(const char *format, ...)
     return out;
 }
 
+void *conf_grow(void *items, size_t n, size_t size)
+{
+    void *grown = realloc(items, n * size);
+    if (!grown)
+        abort();
+    return grown;
+}
+
 static cJSON *read_json(const char *path)
 {
     char bytes[4096];
@@ -120,9 +128,7 @@ bool conf_find(const char *data, char *const *words, size_t n_words, conf_cases 
                 !wanted(c.key, words, n_words))
                 continue;
             if (out->n == cap)
-                out->items = realloc(out->items, (cap = 2 * cap + 64) * sizeof c);
-            if (!out->items)
-                abort();
+                out->items = conf_grow(out->items, cap = 2 * cap + 64, sizeof c);
             out->items[out->n++] = c;
         }
         for (int i = 0; i < n; i++)

@@ -20,6 +20,9 @@ typedef struct conf_cases {
     size_t n;
 } conf_cases;
 
+/* A larger array of `n` items; out of memory ends the program. */
+void *conf_grow(void *items, size_t n, size_t size);
+
 /* The cases below onnx/backend/test/data whose keys contain one of the words (none: all), sorted by
  * kind and name. False after a message when there is no such folder. */
 bool conf_find(const char *data, char *const *words, size_t n_words, conf_cases *out);

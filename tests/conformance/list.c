@@ -74,9 +74,7 @@ bool conf_read_list(const char *path, conf_list *out)
             continue;
         }
         if (out->n == cap)
-            out->items = realloc(out->items, (cap = 2 * cap + 64) * sizeof entry);
-        if (!out->items)
-            abort();
+            out->items = conf_grow(out->items, cap = 2 * cap + 64, sizeof entry);
         out->items[out->n++] = entry;
     }
     fclose(file);
@@ -102,8 +100,8 @@ typedef struct lines {
 static void add_line(lines *all, char *line)
 {
     if (all->n == all->cap)
-        all->items = realloc(all->items, (all->cap = 2 * all->cap + 64) * sizeof *all->items);
-    if (!all->items || !line)
+        all->items = conf_grow(all->items, all->cap = 2 * all->cap + 64, sizeof *all->items);
+    if (!line)
         abort();
     all->items[all->n++] = line;
 }
@@ -165,6 +163,17 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* Writes the lines, if there is a file, and frees them. */
+static void put_lines(lines *all, FILE *file)
+{
+    for (size_t i = 0; i < all->n; i++) {
+        if (file)
+            fputs(all->items[i], file);
+        free(all->items[i]);
+    }
+    free(all->items);
+}
+
 bool conf_write_list(const char *path, const conf_jobs *jobs, const conf_result *results)
 {
     lines comments = {0}, all = {0};
@@ -173,13 +182,9 @@ bool conf_write_list(const char *path, const conf_jobs *jobs, const conf_result 
     if (all.n)
         qsort(all.items, all.n, sizeof *all.items, by_text);
     FILE *file = fopen(path, "w");
-    if (!file) {
+    if (!file)
         fprintf(stderr, "%s: %m\n", path);
-        return false;
-    }
-    for (size_t i = 0; i < comments.n; i++)
-        fputs(comments.items[i], file);
-    for (size_t i = 0; i < all.n; i++)
-        fputs(all.items[i], file);
-    return fclose(file) == 0;
+    put_lines(&comments, file);
+    put_lines(&all, file);
+    return file && fclose(file) == 0;
 }

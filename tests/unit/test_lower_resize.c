@@ -48,8 +48,11 @@ static void many_axes(void **state)
     double x[32], y[243];
     for (int i = 0; i < 32; i++)
         x[i] = i;
-    for (int i = 0; i < 243; i++) /* halfway between neighbours in each axis, in units of 16 … 1 */
-        y[i] = i / 81 * 8 + i / 27 % 3 * 4 + i / 9 % 3 * 2 + i / 3 % 3 + i % 3 * 0.5;
+    for (int i = 0; i < 243;
+         i++) { /* halfway between neighbours in each axis, in units of 16 … 1 */
+        int twice = i / 81 * 16 + i / 27 % 3 * 8 + i / 9 % 3 * 4 + i / 3 % 3 * 2 + i % 3;
+        y[i] = twice * 0.5;
+    }
     check1("(%x: tensor<2x2x2x2x2xf32>) -> tensor<3x3x3x3x3xf32> { %0 = graph.resize %x"
            " {mode = \"linear\", coordinates = \"align_corners\","
            " scales = [1.5, 1.5, 1.5, 1.5, 1.5]} : tensor<3x3x3x3x3xf32> return %0 }",

@@ -40,73 +40,48 @@ static bool fails(int of)
     return n == fail_at || (persistent && fail_at && n > fail_at);
 }
 
-/* Too much for any arena: leads to its handler. */
-static size_t or_too_much(size_t size)
-{
-    return fails(ARENAS) ? SIZE_MAX : size;
-}
+/* The linker leads calls of NAME to __wrap_NAME, and those of __real_NAME to NAME. */
+#define WRAPPER(name) __asm__("__wrap_" #name)
+#define REAL(name) __asm__("__real_" #name)
 
-void *__real_tw_arena_alloc(tw_arena *arena, size_t size);
-void *__wrap_tw_arena_alloc(tw_arena *arena, size_t size);
-void *__wrap_tw_arena_alloc(tw_arena *arena, size_t size)
-{
-    return __real_tw_arena_alloc(arena, or_too_much(size));
-}
+/* An allocator of arenas: when its turn has come the arena is asked for too much, which leads to
+ * its handler. */
+#define WRAP_ARENA(type, name, parameters, ...)                                                    \
+    type real_##name parameters REAL(name);                                                        \
+    type wrap_##name parameters WRAPPER(name);                                                     \
+    type wrap_##name parameters                                                                    \
+    {                                                                                              \
+        if (fails(ARENAS))                                                                         \
+            return real_tw_arena_alloc(arena, SIZE_MAX);                                           \
+        return real_##name(__VA_ARGS__);                                                           \
+    }
+WRAP_ARENA(void *, tw_arena_alloc, (tw_arena * arena, size_t size), arena, size)
+WRAP_ARENA(void *, tw_arena_calloc, (tw_arena * arena, size_t n, size_t size), arena, n, size)
+WRAP_ARENA(void *, tw_arena_memdup, (tw_arena * arena, const void *bytes, size_t size), arena,
+           bytes, size)
+WRAP_ARENA(char *, tw_arena_strndup, (tw_arena * arena, const char *text, size_t len), arena, text,
+           len)
+WRAP_ARENA(char *, tw_arena_vprintf, (tw_arena * arena, const char *format, va_list args), arena,
+           format, args)
 
-void *__real_tw_arena_calloc(tw_arena *arena, size_t n, size_t size);
-void *__wrap_tw_arena_calloc(tw_arena *arena, size_t n, size_t size);
-void *__wrap_tw_arena_calloc(tw_arena *arena, size_t n, size_t size)
-{
-    if (fails(ARENAS))
-        return __real_tw_arena_alloc(arena, SIZE_MAX);
-    return __real_tw_arena_calloc(arena, n, size);
-}
-
-char *__wrap_tw_arena_strndup(tw_arena *arena, const char *text, size_t len);
-char *__real_tw_arena_strndup(tw_arena *arena, const char *text, size_t len);
-char *__wrap_tw_arena_strndup(tw_arena *arena, const char *text, size_t len)
-{
-    if (fails(ARENAS))
-        return __real_tw_arena_alloc(arena, SIZE_MAX);
-    return __real_tw_arena_strndup(arena, text, len);
-}
-
-void *__wrap_tw_arena_memdup(tw_arena *arena, const void *bytes, size_t size);
-void *__real_tw_arena_memdup(tw_arena *arena, const void *bytes, size_t size);
-void *__wrap_tw_arena_memdup(tw_arena *arena, const void *bytes, size_t size)
-{
-    if (fails(ARENAS))
-        return __real_tw_arena_alloc(arena, SIZE_MAX);
-    return __real_tw_arena_memdup(arena, bytes, size);
-}
-
-char *__wrap_tw_arena_vprintf(tw_arena *arena, const char *format, va_list args);
-char *__real_tw_arena_vprintf(tw_arena *arena, const char *format, va_list args);
-char *__wrap_tw_arena_vprintf(tw_arena *arena, const char *format, va_list args)
-{
-    if (fails(ARENAS))
-        return __real_tw_arena_alloc(arena, SIZE_MAX);
-    return __real_tw_arena_vprintf(arena, format, args);
-}
-
-char *__wrap_tw_arena_printf(tw_arena *arena, const char *format, ...);
-char *__wrap_tw_arena_printf(tw_arena *arena, const char *format, ...)
+char *wrap_tw_arena_printf(tw_arena *arena, const char *format, ...) WRAPPER(tw_arena_printf);
+char *wrap_tw_arena_printf(tw_arena *arena, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    char *text = __wrap_tw_arena_vprintf(arena, format, args);
+    char *text = wrap_tw_arena_vprintf(arena, format, args);
     va_end(args);
     return text;
 }
 
 /* One of the C library's, whose failure is `failed`. */
 #define WRAP(type, name, failed, parameters, ...)                                                  \
-    type __real_##name parameters;                                                                 \
-    type __wrap_##name parameters;                                                                 \
-    type __wrap_##name parameters                                                                  \
+    type real_##name parameters REAL(name);                                                        \
+    type wrap_##name parameters WRAPPER(name);                                                     \
+    type wrap_##name parameters                                                                    \
     {                                                                                              \
         if (!fails(RUNTIME))                                                                       \
-            return __real_##name(__VA_ARGS__);                                                     \
+            return real_##name(__VA_ARGS__);                                                       \
         errno = ENOMEM;                                                                            \
         return failed;                                                                             \
     }

@@ -126,11 +126,13 @@ static int64_t padded_extent(const tw_rule_block *b, const tile *t)
 static double total_cycles(const tw_rule_block *b, const tile *t)
 {
     int64_t width = (int64_t)t->lanes * t->vectors;
-    double columns = (double)(padded_extent(b, t) / width);
+    int64_t whole_columns = padded_extent(b, t) / width;
+    double columns = (double)whole_columns;
     if (b->extent[t->v] % width && !t->padded)
         columns += MASKED_COST;
     int64_t extent = t->r < 0 ? 1 : b->extent[t->r];
-    double rows = (double)(extent / t->rows) * step_cycles(b, t, t->rows);
+    int64_t whole_rows = extent / t->rows;
+    double rows = (double)whole_rows * step_cycles(b, t, t->rows);
     if (extent % t->rows)
         rows += step_cycles(b, t, (unsigned)(extent % t->rows)) + 1;
     return columns * rows;
