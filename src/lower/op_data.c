@@ -62,7 +62,7 @@ bool tw_lower_words(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *co
 {
     tw_stage s;
     tw_expr index[TW_MAX_RANK];
-    open(l, op, &s, out[0]);
+    open_stage(l, op, &s, out[0]);
     unsigned last = out[0]->type->rank - 1;
     for (unsigned i = 0; i < last; i++)
         index[i] = tw_stage_axis(&s, i);
