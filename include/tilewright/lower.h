@@ -37,6 +37,17 @@ typedef struct tw_op_lowering {
 } tw_op_lowering;
 extern const char tw_op_lowering_iface;
 
+/* An operation that a routine of the runtime computes (tw_abi_routine in tilewright/model.h)
+ * instead of a kernel, registered with tw_iface_set(ctx, def, &tw_op_routine_iface, &routine).
+ * Sizes of results that the routine decides are symbols, which the operation's attribute "symbols"
+ * lists as graph.routine has it; such an operation is not pure. */
+typedef struct tw_op_routine {
+    const char *name; /* without tw_rt_ */
+    /* The numbers that the routine gets: an array of integers, or NULL. May be NULL itself. */
+    tw_attr (*params)(tw_context *ctx, const tw_op *op);
+} tw_op_routine;
+extern const char tw_op_routine_iface;
+
 /* ---- Memory of the kernel ---- */
 
 /* A buffer for values between stages. */

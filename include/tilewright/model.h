@@ -61,7 +61,30 @@ struct tw_abi_host {
     /* Records why the run fails; the first one counts. Returns `code`, so that compiled code can
      * return what this returns. `message` is copied. code > 0. */
     int32_t (*error)(const tw_abi_host *host, int32_t code, const char *message);
+
+    /* Memory as of alloc that stays until the session runs again or ends, and is freed then: for
+     * the text that elements of string outputs point to. */
+    void *(*keep)(const tw_abi_host *host, size_t size);
 };
+
+/* ---- Routines -------------------------------------------------------------------------------- */
+
+/* A tensor as a routine sees it. */
+typedef struct tw_abi_value {
+    void *data;    /* row-major; of strings: pointers to text that ends with a zero byte */
+    int64_t *dims; /* rank sizes */
+    uint32_t elem; /* tw_elem */
+    uint32_t rank;
+} tw_abi_value;
+
+/* A function for what is no loop nest, which a model calls by its name "tw_rt_…": sorting out
+ * duplicates, text. The thread that runs the entry calls it. Of an output, elem, rank and room for
+ * the dims are given; the routine sets the dims and the data, which it takes from host->alloc and
+ * which the caller frees. `params` are numbers that belong to the operation. Returns 0, or a code
+ * > 0 after host->error. The runtime has the routines of artifact/abi.h; a program or a plugin adds
+ * its own by tw_routine_register (runtime.h). */
+typedef int32_t (*tw_abi_routine)(const tw_abi_host *host, const tw_abi_value *in, uint32_t n_in,
+                                  tw_abi_value *out, uint32_t n_out, const int64_t *params);
 
 /* ---- What the model is ----------------------------------------------------------------------- */
 

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "tilewright/elem.h"
+#include "tilewright/model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -137,6 +138,13 @@ const char *tw_model_variant(const tw_model *model, size_t i);
 /* Storage bits and name of an element type ("f32"); 0 and NULL for a number that is none. */
 unsigned tw_runtime_elem_bits(tw_elem elem);
 const char *tw_runtime_elem_name(tw_elem elem);
+
+/* ---- Routines -------------------------------------------------------------------------------- */
+
+/* Makes a function known that models call by that name, which begins with "tw_rt_" (model.h).
+ * Before models that call it are loaded; it must stay. TW_STATUS_INVALID when another function has
+ * the name. */
+tw_status tw_routine_register(const char *name, tw_abi_routine function);
 
 /* ---- Threads --------------------------------------------------------------------------------- */
 

@@ -5,7 +5,8 @@
  *   - one entry of type tw_abi_entry per CPU level, and a tw_abi_plan each if there are symbols;
  *   - code that reaches constants through the `constants` argument and writes only to the arena,
  *     to outputs and to its own stack: no mutable globals, no thread-local storage;
- *   - no references to symbols that are neither defined in the objects nor listed in TW_IMPORTS.
+ *   - no references to symbols that are neither defined in the objects, nor listed in TW_IMPORTS,
+ *     nor routines, whose names begin with "tw_rt_".
  * Fields of tw_abi_host are addressed by offsetof. The linker stage (link/artifact.h) adds the
  * descriptor and, for each import used, a slot and a function that jumps through it. */
 #ifndef TW_ARTIFACT_ABI_H
@@ -83,6 +84,14 @@
     X(__truncdfbf2, "hd")
 
 #define TW_IMPORTS(X) TW_LIBC_IMPORTS(X) TW_HELPER_IMPORTS(X)
+
+/* X(name): routines of the runtime (tilewright/model.h), called as tw_rt_NAME. What they compute is
+ * said where they are, in src/runtime. */
+#define TW_ROUTINES(X)                                                                             \
+    X(unique)                                                                                      \
+    X(non_max_suppression)
+#define TW_ROUTINE_PREFIX "tw_rt_"
+#define TW_ROUTINE_SIGNATURE "ippipip"
 
 /* A function of one or two floating arguments, for f64 and f32. */
 #define TW_MATH_1(X, name) X(name, "dd") X(name##f, "ff")

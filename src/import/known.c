@@ -61,6 +61,10 @@ static const tw_known *of_constant(tw_gb *g, const tw_value *value, tw_attr dens
 
 const tw_known *tw_known_of(tw_gb *g, const tw_value *value)
 {
+    static const tw_known nothing = {0};
+    int64_t count;
+    if (tw_type_static_count(value->type, &count) && count == 0)
+        return &nothing;
     const tw_known *known = tw_map_get_ptr(&g->known, value);
     tw_attr dense = known ? NULL : tw_graph_constant_value(value);
     return dense ? of_constant(g, value, dense) : known;

@@ -39,6 +39,9 @@ const tw_expr *tw_known_exprs(tw_gb *g, const tw_value *value, size_t *n);
 const int64_t *tw_known_ints(tw_gb *g, const tw_value *value, size_t *n);
 const double *tw_known_reals(tw_gb *g, const tw_value *value, size_t *n);
 
+/* Room for n elements that are followed. */
+tw_num *tw_known_items(tw_gb *g, size_t n);
+
 /* Evaluates an operation that was just made. The result is the operation's own, or that of a
  * constant that takes its place when all elements are numbers. */
 tw_value *tw_known_fold(tw_gb *g, tw_op *op);

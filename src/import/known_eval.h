@@ -10,7 +10,6 @@ bool tw_known_eval(tw_gb *g, const tw_op *op, tw_known *out);
 /* Number of elements of a tensor that is small enough to be followed. */
 bool tw_known_countable(const tw_gb *g, tw_type type, size_t *count);
 /* Room for that many elements. */
-tw_num *tw_known_items(tw_gb *g, size_t n);
 
 tw_num tw_num_int(tw_gb *g, int64_t value);
 tw_num tw_num_real(double value);

@@ -35,6 +35,9 @@ tw_place tw_decode_place(tw_decoder *d, const tw_op *user, const tw_value *value
 void tw_decode_define(tw_decoder *d, const tw_value *value, uint32_t slot);
 uint32_t tw_decode_variable(tw_decoder *d, const tw_value *value);
 
+/* Calls a routine when it is decoded, which is when its turn comes (routine.c). */
+void tw_decode_routine(tw_decoder *d, const tw_op *op);
+
 tw_membuf *tw_decode_buffer(tw_decoder *d, const tw_op *user, const tw_value *value);
 /* A descriptor without memory. */
 tw_membuf *tw_decode_new_buffer(tw_decoder *d, const tw_op *op, const tw_value *value);

@@ -345,6 +345,9 @@ void tw_decode_op(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     case TW_LOOP_PROVIDE:
         decode_provide(d, op);
         return;
+    case TW_LOOP_ROUTINE:
+        tw_decode_routine(d, op);
+        return;
     case TW_LOOP_CHECK:
         decode_check(d, op);
         return;

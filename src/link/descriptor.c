@@ -212,13 +212,24 @@ static const struct {
 };
 enum { N_KNOWN_IMPORTS = sizeof known_imports / sizeof known_imports[0] };
 
+static bool is_routine(const char *name)
+{
+    return !strncmp(name, TW_ROUTINE_PREFIX, strlen(TW_ROUTINE_PREFIX));
+}
+
 const char *const *tw_import_names(tw_context *ctx, const tw_map *undefined, size_t *n)
 {
-    const char **names = TW_NEW_ARRAY(tw_context_arena(ctx), const char *, N_KNOWN_IMPORTS);
+    tw_arena *arena = tw_context_arena(ctx);
+    const char **names = TW_NEW_ARRAY(arena, const char *, N_KNOWN_IMPORTS + undefined->len);
     *n = 0;
     for (size_t i = 0; i < N_KNOWN_IMPORTS; i++)
         if (tw_map_get_str(undefined, known_imports[i].name))
             names[(*n)++] = known_imports[i].name;
+    for (size_t i = 0; i < undefined->len; i++) {
+        const char *name = undefined->entries[i].key;
+        if (undefined->entries[i].value && is_routine(name))
+            names[(*n)++] = tw_arena_strndup(arena, name, undefined->entries[i].key_len);
+    }
     return names;
 }
 
@@ -256,11 +267,13 @@ static LLVMValueRef imports(emitter *e, const tw_descriptor_spec *spec)
     LLVMValueRef *rows = new_rows(e, spec->n_imports);
     size_t known = 0;
     for (size_t i = 0; i < spec->n_imports; i++) {
-        while (strcmp(known_imports[known].name, spec->imports[i]))
+        bool routine = is_routine(spec->imports[i]);
+        while (!routine && strcmp(known_imports[known].name, spec->imports[i]))
             known++;
         LLVMValueRef index = LLVMConstInt(e->i64, i, false);
         LLVMValueRef slot = LLVMConstInBoundsGEP2(e->ptr, slots, &index, 1);
-        import_jump(e, spec->imports[i], known_imports[known].signature, slot, b);
+        import_jump(e, spec->imports[i],
+                    routine ? TW_ROUTINE_SIGNATURE : known_imports[known].signature, slot, b);
         rows[i] = row(e, "sp", spec->imports[i], slot);
     }
     return table(e, rows, spec->n_imports, "imports");
@@ -311,10 +324,10 @@ static LLVMValueRef plain_host(emitter *e, LLVMBuilderRef b)
     LLVMValueRef functions[] = {loop, alloc, release, output, error};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         LLVMSetLinkage(functions[i], LLVMInternalLinkage);
-    _Static_assert(sizeof(tw_abi_host) == 10 * sizeof(void *), "fields below in order");
+    _Static_assert(sizeof(tw_abi_host) == 11 * sizeof(void *), "fields below in order");
     return private_global(e,
-                          row(e, "qqpppppppp", (uint64_t)TW_ABI_VERSION, (uint64_t)1, e->null, loop,
-                              alloc, release, output, e->null, e->null, error),
+                          row(e, "qqppppppppp", (uint64_t)TW_ABI_VERSION, (uint64_t)1, e->null,
+                              loop, alloc, release, output, e->null, e->null, error, alloc),
                           "plain_host");
 }
 

@@ -2,6 +2,7 @@
 #include "lower/lowering.h"
 
 const char tw_op_lowering_iface = 0;
+const char tw_op_routine_iface = 0;
 
 /* Filled by hand, so that a new line does not move all others. */
 /* clang-format off */

@@ -47,6 +47,7 @@ typedef struct to_loops {
     tw_map known;       /* hash -> kernel_entry */
     tw_map names;       /* symbols in use -> how often */
     tw_map provided;    /* outputs whose size is bound that have memory by now */
+    tw_map binds;       /* symbol -> graph.bind that defines it */
     const tw_op *module;
 } to_loops;
 
@@ -229,13 +230,53 @@ static bool is_kernel_result(const tw_value *value)
            !tw_lower_is_view(value->op, &offset);
 }
 
+static const tw_op_routine *routine_of(const to_loops *t, const tw_op *op)
+{
+    return tw_iface_get(t->ctx, op->def, &tw_op_routine_iface);
+}
+
+static bool is_routine(const to_loops *t, const tw_op *op)
+{
+    return tw_is_graph(op, TW_GRAPH_ROUTINE) || routine_of(t, op);
+}
+
+/* Whether the size is known before op, which comes behind the binds of all its symbols. */
+static bool is_bound_before(const to_loops *t, tw_expr size, tw_op *op)
+{
+    if (!tw_core_is_bound_size(t->module, size))
+        return true;
+    if (size->lhs)
+        return is_bound_before(t, size->lhs, op) && is_bound_before(t, size->rhs, op);
+    tw_op *bind = tw_map_get_str(&t->binds, size->symbol);
+    return bind && bind->region == op->region && tw_op_is_before(bind, op);
+}
+
+static bool can_plan(const to_loops *t, const tw_op *ret, const tw_value *base,
+                     const tw_value *output)
+{
+    bool can = is_kernel_result(base) && base->op->region == ret->region &&
+               !is_routine(t, base->op) && !tw_map_get_ptr(&t->planned, base);
+    for (unsigned i = 0; can && i < output->type->rank; i++)
+        can = is_bound_before(t, output->type->dims[i], base->op);
+    return can;
+}
+
+static bool note_bind(tw_op *op, void *data)
+{
+    to_loops *t = data;
+    tw_attr symbols =
+        tw_is_graph(op, TW_GRAPH_BIND) || is_routine(t, op) ? tw_op_attr(op, "symbols") : NULL;
+    for (size_t i = 0; symbols && i < symbols->u.array.n; i++)
+        tw_map_put_str(&t->binds, symbols->u.array.items[i]->u.string.text, op);
+    return true;
+}
+
 /* What a region gives is computed straight into the output buffers where it can be. */
 static void plan_outputs(to_loops *t, const tw_op *ret, tw_value *const *outputs)
 {
     for (unsigned i = 0; i < ret->n_operands; i++) {
         tw_value *base = base_of(tw_operand(ret, i));
-        if (is_kernel_result(base) && base->op->region == ret->region &&
-            !tw_map_get_ptr(&t->planned, base))
+        if (can_plan(t, ret, base, outputs[i]))
             tw_map_put_ptr(&t->planned, base,
                            is_bound(t, outputs[i]) ? outputs[i]
                                                    : view(t, outputs[i], base->type, 0));
@@ -483,6 +524,28 @@ static bool lower_bind(to_loops *t, const tw_op *op)
     return true;
 }
 
+/* The results are where the routine puts them. */
+static bool lower_routine(to_loops *t, tw_op *op)
+{
+    const tw_op_routine *other = routine_of(t, op);
+    tw_value **in = TW_NEW_ARRAY(t->arena, tw_value *, op->n_operands + 1);
+    tw_type *types = TW_NEW_ARRAY(t->arena, tw_type, op->n_results + 1);
+    tw_attr name = other ? tw_attr_string(t->ctx, other->name) : tw_op_attr(op, "name");
+    tw_attr params = !other          ? tw_op_attr(op, "params")
+                     : other->params ? other->params(t->ctx, op)
+                                     : NULL;
+    for (unsigned i = 0; i < op->n_operands; i++)
+        in[i] = buffer_for(t, tw_operand(op, i));
+    for (unsigned i = 0; i < op->n_results; i++)
+        types[i] = buffer_of(t->ctx, op->results[i].type);
+    tw_op *made = tw_build(&t->body, &tw_loop_ops[TW_LOOP_ROUTINE], in, op->n_operands, types,
+                           op->n_results, "name", name, "params", params, "symbols",
+                           tw_op_attr(op, "symbols"), "what", tw_op_attr(op, "what"), NULL);
+    for (unsigned i = 0; i < op->n_results; i++)
+        tw_map_put_ptr(&t->buffers, tw_result(op, i), tw_result(made, i));
+    return true;
+}
+
 /* Whether the sizes that it is about are known when the function begins. */
 static bool is_early(const to_loops *t, const tw_op *check)
 {
@@ -545,6 +608,8 @@ static bool lower_op(to_loops *t, tw_op *op)
     case TW_GRAPH_CHECK:
         return lower_check(t, op);
     default:
+        if (is_routine(t, op))
+            return lower_routine(t, op);
         break;
     }
     if (!tw_lower_is_view(op, &offset))
@@ -600,6 +665,8 @@ static bool lower_function(to_loops *t, tw_op *func)
     t->planned = tw_map_make(t->arena);
     t->constants = tw_map_make(t->arena);
     t->provided = tw_map_make(t->arena);
+    t->binds = tw_map_make(t->arena);
+    tw_walk(func, note_bind, t);
     for (unsigned i = 0; i < old->n_args; i++)
         tw_map_put_ptr(&t->buffers, old->args[i], made->regions[0].args[i]);
     tw_value **outputs = made->regions[0].args + old->n_args;

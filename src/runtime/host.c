@@ -45,6 +45,29 @@ static void release(const tw_abi_host *host, void *memory)
     free(memory);
 }
 
+/* A block that the session frees; the pointer to the next one is in front of the memory. */
+static void *keep(const tw_abi_host *host, size_t size)
+{
+    tw_session *s = host->data;
+    if (size > SIZE_MAX - 2 * TW_ABI_ALIGN)
+        return NULL;
+    void **block = allocate(host, size + TW_ABI_ALIGN);
+    if (!block)
+        return NULL;
+    *block = s->kept;
+    s->kept = block;
+    return (uint8_t *)block + TW_ABI_ALIGN;
+}
+
+void tw_host_release_kept(tw_session *s)
+{
+    while (s->kept) {
+        void **block = s->kept;
+        s->kept = *block;
+        free(block);
+    }
+}
+
 static void *dynamic_output(const tw_abi_host *host, uint32_t i, const int64_t *dims)
 {
     tw_session *s = host->data;
@@ -97,6 +120,7 @@ static int32_t report(const tw_abi_host *host, int32_t code, const char *message
 
 void tw_host_start(tw_session *s)
 {
+    tw_host_release_kept(s);
     atomic_store(&s->error_code, 0);
 }
 
@@ -128,5 +152,6 @@ void tw_host_init(tw_session *s, bool profile)
         .kernel_begin = profile ? kernel_begin : NULL,
         .kernel_end = profile ? kernel_end : NULL,
         .error = report,
+        .keep = keep,
     };
 }

@@ -5,6 +5,7 @@
 #include "runtime/imports.h"
 #include "artifact/abi.h"
 #include "runtime/error.h"
+#include "runtime/routines.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -116,10 +117,18 @@ static const struct {
 
 static void *find(const char *name)
 {
+    if (!strncmp(name, TW_ROUTINE_PREFIX, strlen(TW_ROUTINE_PREFIX)))
+        return (void *)tw_routine_find(name);
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         if (strcmp(functions[i].name, name) == 0)
             return functions[i].function;
     return NULL;
+}
+
+static const char *hint(const char *name)
+{
+    bool routine = !strncmp(name, TW_ROUTINE_PREFIX, strlen(TW_ROUTINE_PREFIX));
+    return routine ? "; who brings it along makes it known by tw_routine_register" : "";
 }
 
 tw_status tw_imports_bind(const tw_abi_model *model)
@@ -128,8 +137,8 @@ tw_status tw_imports_bind(const tw_abi_model *model)
         void *function = find(model->imports[i].name);
         if (!function)
             return tw_fail(TW_STATUS_UNSUPPORTED,
-                           "model '%s' calls '%s', which this runtime does not have", model->name,
-                           model->imports[i].name);
+                           "model '%s' calls '%s', which this runtime does not have%s", model->name,
+                           model->imports[i].name, hint(model->imports[i].name));
         /* Two loads of one file may do this at once, with the same values. */
         __atomic_store_n(model->imports[i].slot, function, __ATOMIC_RELAXED);
     }

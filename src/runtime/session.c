@@ -107,6 +107,7 @@ void tw_session_destroy(tw_session *s)
         free(s->outputs[i].own);
     if (s->shared)
         tw_pool_shared_release(s->pool);
+    tw_host_release_kept(s);
     free(s->arena);
     free(s->inputs);
     free(s->outputs);

@@ -44,6 +44,7 @@ struct tw_session {
     size_t arena_size;
     tw_kernel_clock *times;
     bool ran;
+    void *kept; /* list of memory that compiled code asked to keep */
 
     atomic_int error_code; /* the first that compiled code reports in a run; 0: none */
     char error_text[256];

@@ -335,9 +335,9 @@ static void every_operation_has_a_lowering(void **state)
     (void)state;
     for (int kind = 0; kind < TW_GRAPH_COUNT; kind++) {
         bool structure = kind == TW_GRAPH_CONSTANT || kind == TW_GRAPH_GROUP ||
-                         kind == TW_GRAPH_YIELD || kind == TW_GRAPH_BIND || kind == TW_GRAPH_IF ||
-                         kind == TW_GRAPH_LOOP || kind == TW_GRAPH_FAIL ||
-                         kind == TW_GRAPH_CHECK;
+                         kind == TW_GRAPH_YIELD || kind == TW_GRAPH_BIND ||
+                         kind == TW_GRAPH_ROUTINE || kind == TW_GRAPH_IF || kind == TW_GRAPH_LOOP ||
+                         kind == TW_GRAPH_FAIL || kind == TW_GRAPH_CHECK;
         if (!structure != (tw_graph_lowerings[kind] != NULL))
             fail_msg("%s", tw_graph_ops[kind].name);
     }

@@ -152,7 +152,21 @@ static void values_that_depend_on_data(void **state)
     add_int(&c, "Cast", "x", "i", "to", ONNX_INT64);
     add(&c, "Reshape", "x,i", "y");
     imported r = import_model(onnx_model(c.graph, 13));
-    expect_error(&r, "node Reshape (of 'y')", "input 1 ('i')", "depends on the model's data");
+    expect_text(&r, "graph.bind", "symbols = [\"y.0\", \"y.1\", \"y.2\", \"y.3\", \"\"]");
+    expect_text(&r, "expect = ()[] -> (y.0, y.1, y.2, y.3, 4)",
+                "tensor<y.0 x y.1 x y.2 x y.3 x f32>");
+    release(&r);
+}
+
+/* How many sizes there are must be known. */
+static void rank_that_depends_on_data(void **state)
+{
+    (void)state;
+    chain c = begin("n");
+    add_int(&c, "Cast", "x", "i", "to", ONNX_INT64);
+    add(&c, "Reshape", "x,i", "y");
+    imported r = import_model(onnx_model(c.graph, 13));
+    expect_error(&r, "node Reshape (of 'y')", "input 1 ('i')", "how many elements it has");
     release(&r);
 }
 
@@ -227,6 +241,7 @@ int main(void)
         cmocka_unit_test(choice_by_bounds),
         cmocka_unit_test(range_of_symbol),
         cmocka_unit_test(values_that_depend_on_data),
+        cmocka_unit_test(rank_that_depends_on_data),
         cmocka_unit_test(huge_constant),
         cmocka_unit_test(overflow),
         cmocka_unit_test(known_branch),

@@ -321,6 +321,18 @@ void tw_cg_bind(tw_cg *cg, tw_op *op);
 /* "node Reshape 'r': ", or nothing. */
 const char *tw_cg_where(tw_cg *cg, const tw_op *op);
 void tw_cg_provide(tw_cg *cg, tw_op *op);
+/* Makes memory that the host gave, or NULL, the buffer's; what it had is given back. */
+void tw_cg_frame_set(tw_cg *cg, const tw_value *buffer, LLVMValueRef memory);
+/* The value, checked to be a size, becomes the symbol's; or must be what is expected. */
+void tw_cg_define_symbol(tw_cg *cg, const tw_op *op, LLVMValueRef value, const char *symbol);
+void tw_cg_require_size(tw_cg *cg, const tw_op *op, LLVMValueRef value, size_t i, tw_expr wanted);
+/* Leaves with an error when the sizes of a tensor are negative or too large. */
+void tw_cg_check_size(tw_cg *cg, const tw_op *op, tw_type type);
+
+/* ---- routine.c ---------------------------------------------------------------------------------
+ */
+
+void tw_cg_routine(tw_cg *cg, tw_op *op);
 
 /* ---- entry.c, plan.c, callers.c
  * ------------------------------------------------------------------------

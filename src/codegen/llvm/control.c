@@ -159,6 +159,9 @@ void tw_cg_op(tw_cg *cg, tw_op *op)
     case TW_LOOP_PROVIDE:
         tw_cg_provide(cg, op);
         break;
+    case TW_LOOP_ROUTINE:
+        tw_cg_routine(cg, op);
+        break;
     case TW_LOOP_FOR:
         tw_cg_for(cg, op);
         break;

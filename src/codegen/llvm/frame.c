@@ -29,6 +29,9 @@ static void add_place(layout *l, const tw_value *buffer)
 static bool give_place(tw_op *op, void *data)
 {
     layout *l = data;
+    if (l->kind == TW_LOOP_ALLOC && tw_is_loop(op, TW_LOOP_ROUTINE))
+        for (unsigned i = 0; i < op->n_results; i++)
+            add_place(l, &op->results[i]);
     if (!tw_is_loop(op, l->kind))
         return true;
     if (l->kind == TW_LOOP_PROVIDE)
@@ -117,7 +120,7 @@ LLVMValueRef tw_cg_frame_pointer(tw_cg *cg, const tw_value *buffer)
     return LLVMBuildLoad2(cg->b, cg->ptr, pointer_word(cg, buffer), "");
 }
 
-static void check_size(tw_cg *cg, const tw_op *op, tw_type type)
+void tw_cg_check_size(tw_cg *cg, const tw_op *op, tw_type type)
 {
     LLVMValueRef fits = tw_cg_size_fits(cg, op, type);
     tw_cg_exit_if(cg, LLVMBuildNot(cg->b, fits, ""),
@@ -127,23 +130,34 @@ static void check_size(tw_cg *cg, const tw_op *op, tw_type type)
                                   tw_cg_where(cg, op)));
 }
 
-/* Memory that the buffer had, as in an earlier round of a loop, is given back. */
-void tw_cg_frame_alloc(tw_cg *cg, tw_op *op)
+static LLVMValueRef bytes_of(tw_cg *cg, const tw_op *op, tw_type type)
 {
-    tw_type type = op->results[0].type;
-    check_size(cg, op, type);
-    LLVMValueRef at = pointer_word(cg, &op->results[0]);
-    release(cg, LLVMBuildLoad2(cg->b, cg->ptr, at, ""));
     tw_cg_lin bits = tw_cg_count(cg, op, type, 0);
     bits = tw_cg_lin_mul(cg, &bits, &(tw_cg_lin){.constant = tw_elem_bits(type->elem)});
     bits.constant += 7;
     bits = tw_cg_lin_divide(cg, &bits, 8, false);
+    return tw_cg_lin_value(cg, &bits);
+}
+
+/* What the buffer had may be from an earlier round of a loop. */
+void tw_cg_frame_set(tw_cg *cg, const tw_value *buffer, LLVMValueRef memory)
+{
+    LLVMValueRef at = pointer_word(cg, buffer);
+    release(cg, LLVMBuildLoad2(cg->b, cg->ptr, at, ""));
+    LLVMBuildStore(cg->b, memory, at);
+}
+
+void tw_cg_frame_alloc(tw_cg *cg, tw_op *op)
+{
+    tw_type type = op->results[0].type;
+    tw_cg_check_size(cg, op, type);
+    tw_cg_frame_set(cg, &op->results[0], LLVMConstNull(cg->ptr));
     LLVMTypeRef args[] = {cg->ptr, cg->i64};
     LLVMTypeRef signature = LLVMFunctionType(cg->ptr, args, 2, false);
     LLVMValueRef alloc = tw_cg_host_field(cg, offsetof(tw_abi_host, alloc), cg->ptr);
-    LLVMValueRef values[] = {cg->fn->host, tw_cg_lin_value(cg, &bits)};
+    LLVMValueRef values[] = {cg->fn->host, bytes_of(cg, op, type)};
     LLVMValueRef memory = LLVMBuildCall2(cg->b, signature, alloc, values, 2, "");
-    LLVMBuildStore(cg->b, memory, at);
+    LLVMBuildStore(cg->b, memory, pointer_word(cg, &op->results[0]));
     tw_cg_exit_if(cg, LLVMBuildIsNull(cg->b, memory, ""), "no memory for an intermediate value");
 }
 
@@ -154,7 +168,7 @@ void tw_cg_provide(tw_cg *cg, tw_op *op)
     tw_type type = output->type;
     const tw_op *func = output->region->parent;
     int64_t inputs = (int64_t)output->region->n_args - tw_op_int(func, "outputs", 0);
-    check_size(cg, op, type);
+    tw_cg_check_size(cg, op, type);
     LLVMTypeRef array = LLVMArrayType2(cg->i64, type->rank ? type->rank : 1);
     LLVMValueRef dims = tw_cg_alloca(cg, array, 8, "dims");
     for (unsigned i = 0; i < type->rank; i++) {
@@ -175,7 +189,7 @@ void tw_cg_provide(tw_cg *cg, tw_op *op)
 /* ---- Symbols ---- */
 
 /* Stores the value as the symbol's once it is seen to be a size. */
-static void define(tw_cg *cg, const tw_op *op, LLVMValueRef value, const char *symbol)
+void tw_cg_define_symbol(tw_cg *cg, const tw_op *op, LLVMValueRef value, const char *symbol)
 {
     size_t place = tw_cg_symbol_place(cg, op, symbol);
     if (place < cg->program->input_symbols)
@@ -187,7 +201,7 @@ static void define(tw_cg *cg, const tw_op *op, LLVMValueRef value, const char *s
     LLVMBuildStore(cg->b, value, word(cg, place));
 }
 
-static void require(tw_cg *cg, const tw_op *op, LLVMValueRef value, size_t i, tw_expr wanted)
+void tw_cg_require_size(tw_cg *cg, const tw_op *op, LLVMValueRef value, size_t i, tw_expr wanted)
 {
     tw_cg_lin lin = tw_cg_expr(cg, op, 0, wanted);
     LLVMValueRef wrong = LLVMBuildICmp(cg->b, LLVMIntNE, value, tw_cg_lin_value(cg, &lin), "");
@@ -210,8 +224,8 @@ void tw_cg_bind(tw_cg *cg, tw_op *op)
         LLVMValueRef at = tw_cg_offset(cg, from, tw_cg_i64(cg, 8 * (int64_t)i));
         values[i] = LLVMBuildLoad2(cg->b, cg->i64, at, "");
         if (*symbol)
-            define(cg, op, values[i], symbol);
+            tw_cg_define_symbol(cg, op, values[i], symbol);
     }
     for (size_t i = 0; expect && i < n; i++)
-        require(cg, op, values[i], i, expect->u.map.exprs[i]);
+        tw_cg_require_size(cg, op, values[i], i, expect->u.map.exprs[i]);
 }

@@ -65,6 +65,24 @@ static bool check_bind(const tw_graph_check *c)
     return true;
 }
 
+static bool check_routine(const tw_graph_check *c)
+{
+    size_t sizes = 0;
+    tw_attr symbols = tw_op_attr(c->op, "symbols"), params = tw_op_attr(c->op, "params");
+    for (unsigned i = 0; i < c->op->n_results; i++)
+        sizes += tw_gv_out(c, i)->rank;
+    if (symbols && symbols->u.array.n != sizes)
+        return tw_gv_error(c, "%zu symbols for the %zu sizes of the results", symbols->u.array.n,
+                           sizes);
+    for (size_t i = 0; symbols && i < sizes; i++)
+        if (symbols->u.array.items[i]->kind != TW_ATTR_STRING)
+            return tw_gv_error(c, "'symbols' holds strings");
+    for (size_t i = 0; params && i < params->u.array.n; i++)
+        if (params->u.array.items[i]->kind != TW_ATTR_INT)
+            return tw_gv_error(c, "'params' holds integers");
+    return true;
+}
+
 static bool check_yield(const tw_graph_check *c)
 {
     tw_graph_kind kind = c->op->region ? tw_graph_kind_of(c->op->region->parent) : TW_GRAPH_GROUP;
@@ -229,14 +247,15 @@ static bool check_check(const tw_graph_check *c)
 
 static tw_graph_rule find_rule(tw_graph_kind kind)
 {
-    tw_graph_rule rule = kind == TW_GRAPH_CONSTANT ? check_constant
-                         : kind == TW_GRAPH_GROUP  ? check_group
-                         : kind == TW_GRAPH_YIELD  ? check_yield
-                         : kind == TW_GRAPH_BIND   ? check_bind
-                         : kind == TW_GRAPH_CHECK  ? check_check
-                         : kind == TW_GRAPH_IF     ? check_if
-                         : kind == TW_GRAPH_LOOP   ? check_loop
-                                                   : elementwise_rule(kind);
+    tw_graph_rule rule = kind == TW_GRAPH_CONSTANT  ? check_constant
+                         : kind == TW_GRAPH_GROUP   ? check_group
+                         : kind == TW_GRAPH_YIELD   ? check_yield
+                         : kind == TW_GRAPH_BIND    ? check_bind
+                         : kind == TW_GRAPH_ROUTINE ? check_routine
+                         : kind == TW_GRAPH_CHECK   ? check_check
+                         : kind == TW_GRAPH_IF      ? check_if
+                         : kind == TW_GRAPH_LOOP    ? check_loop
+                                                    : elementwise_rule(kind);
     if (!rule)
         rule = tw_graph_movement_rule(kind);
     return rule ? rule : tw_graph_compute_rule(kind);

@@ -193,6 +193,22 @@ static bool verify_bind(tw_context *ctx, const tw_op *op)
     return check_map(ctx, op, "expect", 0, (int)n);
 }
 
+static bool verify_routine(tw_context *ctx, const tw_op *op)
+{
+    size_t sizes = 0;
+    tw_attr symbols = tw_op_attr(op, "symbols");
+    for (unsigned i = 0; i < op->n_operands + op->n_results; i++) {
+        tw_type type =
+            i < op->n_operands ? tw_operand(op, i)->type : op->results[i - op->n_operands].type;
+        if (type->kind != TW_TYPE_BUFFER)
+            return wrong_type(ctx, op, "an operand or result", type, "a buffer");
+        sizes += i < op->n_operands ? 0 : type->rank;
+    }
+    return !symbols || symbols->u.array.n == sizes ||
+           tw_error(ctx, op->loc, "%zu symbols for the %zu sizes of the results",
+                    symbols->u.array.n, sizes);
+}
+
 static bool verify_provide(tw_context *ctx, const tw_op *op)
 {
     const tw_value *output = tw_operand(op, 0);
@@ -347,6 +363,8 @@ bool tw_loop_verify(tw_context *ctx, const tw_op *op)
         return verify_buffer_result(ctx, op);
     case TW_LOOP_BIND:
         return verify_bind(ctx, op);
+    case TW_LOOP_ROUTINE:
+        return verify_routine(ctx, op);
     case TW_LOOP_PROVIDE:
         return verify_provide(ctx, op);
     case TW_LOOP_LOAD:

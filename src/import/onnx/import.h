@@ -77,10 +77,13 @@ struct tw_onnx {
     size_t size;
     const Onnx__ModelProto *model;
     tw_onnx_opsets opsets;
-    tw_map functions;  /* key -> FunctionProto */
-    tw_map data_files; /* location -> tw_file */
-    tw_map bound;      /* symbol -> size given by an option (tw_import_shape) */
-    int64_t nodes;     /* handled so far */
+    tw_map functions;                   /* key -> FunctionProto */
+    tw_map data_files;                  /* location -> tw_file */
+    tw_map bound;                       /* symbol -> size given by an option (tw_import_shape) */
+    int64_t nodes;                      /* handled so far */
+    tw_map size_names;                  /* of all symbols */
+    tw_map open_sizes;                  /* symbols that no operation defines yet */
+    TW_VEC(tw_attr) input_sizes, sizes; /* symbols of inputs; those that binds define (sizes.c) */
 };
 
 struct tw_onnx_node {
@@ -251,6 +254,68 @@ bool tw_onnx_axes_operand(tw_onnx_node *n, unsigned i, int64_t since, unsigned r
 const int64_t *tw_onnx_known_ints(tw_onnx_node *n, unsigned i, size_t *count);
 const tw_expr *tw_onnx_known_exprs(tw_onnx_node *n, unsigned i, size_t *count);
 const double *tw_onnx_known_reals(tw_onnx_node *n, unsigned i, size_t *count);
+
+/* ---- Sizes that the model computes (sizes.c) ---- */
+
+/* The sizes that the elements of an i64 vector (not negative) are: what is known of an element; or
+ * else hints[i] (hints and each hint may be NULL), which is checked when the model runs; or else a
+ * new symbol, which the element defines. NULL with an error. */
+const tw_expr *tw_onnx_bind_sizes(tw_onnx_node *n, tw_value *v, const tw_expr *hints,
+                                  const char *what);
+/* A size that a routine will decide. */
+tw_expr tw_onnx_new_size(tw_onnx_node *n);
+/* What a routine of the runtime makes of the operands. A new size is defined by the first of the
+ * results' sizes that is it; others are checked. False with an error; out: the results. */
+typedef struct tw_onnx_result {
+    tw_elem elem;
+    unsigned rank;
+    tw_expr dims[TW_MAX_RANK];
+} tw_onnx_result;
+bool tw_onnx_routine(tw_onnx_node *n, const char *name, tw_value *const *operands,
+                     unsigned n_operands, const int64_t *params, size_t n_params,
+                     const tw_onnx_result *results, unsigned n_results, tw_value **out);
+/* Likewise of a scalar. */
+tw_expr tw_onnx_bind_size(tw_onnx_node *n, tw_value *v, tw_expr hint, const char *what);
+/* The sizes that the model declares for output `out` as numbers; NULL for others. */
+void tw_onnx_declared_dims(tw_onnx_node *n, unsigned out, unsigned rank, tw_expr *dims);
+/* Whether all elements of input i are known, or the input is left out. */
+bool tw_onnx_is_known(tw_onnx_node *n, unsigned i);
+/* Input i as a vector of i64, whose length *count must be fixed, or as a scalar. */
+tw_value *tw_onnx_index_vector(tw_onnx_node *n, unsigned i, size_t *count);
+tw_value *tw_onnx_index_scalar(tw_onnx_node *n, unsigned i);
+/* An i64 scalar. */
+tw_value *tw_onnx_number(tw_gb *g, int64_t value);
+/* Element i of a vector, as a scalar; a vector of scalars. */
+tw_value *tw_onnx_item(tw_gb *g, tw_value *v, size_t i);
+tw_value *tw_onnx_join(tw_gb *g, tw_value *const *items, size_t n);
+/* The sizes of x as an i64 vector; one as a scalar. */
+tw_value *tw_onnx_sizes_of(tw_gb *g, tw_value *x);
+tw_value *tw_onnx_size_of(tw_gb *g, tw_value *x, unsigned axis);
+/* A vector for all axes from one for some: values[i] at axes[i], elsewhere `absent`. */
+tw_value *tw_onnx_spread(tw_gb *g, tw_value *axes, tw_value *values, unsigned rank, int64_t absent);
+/* The n elements of `values` where the mask (bool) holds, in order. */
+tw_value *tw_onnx_gather_kept(tw_gb *g, tw_value *keep, tw_value *values, unsigned n);
+
+/* Operators with inputs that are known only when the model runs (slice_runtime.c and others). */
+bool tw_onnx_slice_runtime(tw_onnx_node *n);
+/* Pads axis `axis` by index arithmetic: `begin` is a scalar, `size` the result's. */
+tw_value *tw_onnx_pad_axis(tw_gb *g, tw_value *x, unsigned axis, tw_value *begin, tw_expr size,
+                           const char *mode, tw_value *value);
+bool tw_onnx_pad_runtime(tw_onnx_node *n, const char *mode, tw_value *value);
+bool tw_onnx_reshape_runtime(tw_onnx_node *n, bool allowzero);
+bool tw_onnx_expand_runtime(tw_onnx_node *n);
+bool tw_onnx_squeeze_runtime(tw_onnx_node *n);
+bool tw_onnx_unsqueeze_runtime(tw_onnx_node *n);
+bool tw_onnx_col2im_runtime(tw_onnx_node *n);
+/* For each axis of x whether it is among the axes (an i64 vector) of input i. */
+tw_value *tw_onnx_axis_mask(tw_onnx_node *n, tw_value *x, unsigned i, size_t *count);
+/* x with each axis cut in two, of which the second is whole where the mask holds and the first
+ * elsewhere; `hints` of the first ones may be NULL. */
+tw_value *tw_onnx_cut_axes(tw_onnx_node *n, tw_value *x, tw_value *mask, const tw_expr *hints);
+/* Indices of the elements of a vector that are not zero, and their number, bound. */
+tw_value *tw_onnx_nonzero(tw_onnx_node *n, tw_value *v, tw_expr hint);
+/* Number of elements of a range of given ends and step, as a value. */
+tw_expr tw_onnx_range_size(tw_onnx_node *n, tw_value *const *scalars);
 
 /* Windows of convolutions and pools: one entry for each spatial axis. */
 typedef struct tw_onnx_window {

@@ -37,6 +37,39 @@ static bool add_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto
     return true;
 }
 
+/* Symbols of a size, in order, each once. */
+static void add_symbols(tw_onnx *im, tw_expr size)
+{
+    if (size->kind == TW_EXPR_SYM && !tw_map_put_str(&im->size_names, size->symbol, im))
+        tw_vec_push(im->arena, &im->input_sizes, tw_attr_string(im->ctx, size->symbol));
+    if (size->lhs) {
+        add_symbols(im, size->lhs);
+        add_symbols(im, size->rhs);
+    }
+}
+
+static void find_input_symbols(tw_onnx *im, const tw_region *body)
+{
+    im->size_names = tw_map_make(im->arena);
+    im->open_sizes = tw_map_make(im->arena);
+    for (unsigned i = 0; i < body->n_args; i++)
+        for (unsigned d = 0; d < body->args[i]->type->rank; d++)
+            add_symbols(im, body->args[i]->type->dims[d]);
+}
+
+/* When binds define symbols, the module says which they are: those behind the inputs'. */
+static void list_symbols(tw_onnx *im, tw_op *module)
+{
+    size_t n = im->input_sizes.len;
+    if (!im->sizes.len)
+        return;
+    for (size_t i = 0; i < im->sizes.len; i++)
+        tw_vec_push(im->arena, &im->input_sizes, im->sizes.data[i]);
+    tw_op_set_attr(module, "symbols",
+                   tw_attr_array(im->ctx, im->input_sizes.data, im->input_sizes.len));
+    tw_op_set_attr(module, "input_symbols", tw_attr_int(im->ctx, (int64_t)n));
+}
+
 static void declare(tw_onnx_scope *scope, Onnx__ValueInfoProto *const *infos, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -143,10 +176,13 @@ bool tw_onnx_main(tw_onnx *im, tw_op *func)
     declare(&scope, graph->value_info, graph->n_value_info);
     declare(&scope, graph->output, graph->n_output);
     if (!tw_onnx_initializers(im, &scope, graph) || !tw_onnx_bind_shapes(im, graph) ||
-        !add_inputs(im, &scope, graph, body) ||
-        !tw_onnx_nodes(im, &scope, graph->node, graph->n_node) ||
+        !add_inputs(im, &scope, graph, body))
+        return false;
+    find_input_symbols(im, body);
+    if (!tw_onnx_nodes(im, &scope, graph->node, graph->n_node) ||
         !add_results(im, &scope, graph, &r))
         return false;
+    list_symbols(im, tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]));
     im->g.b.loc = im->loc;
     tw_core_return(&im->g.b, r.values.data, (unsigned)r.values.len);
     tw_core_func_update_type(func);

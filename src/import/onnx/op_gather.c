@@ -120,20 +120,48 @@ bool tw_onnx_op_compress(tw_onnx_node *n)
     size_t count, kept = 0;
     tw_gb *g = n->g;
     tw_value *x = n->in[0];
-    const int64_t *condition = tw_onnx_known_ints(n, 1, &count);
-    if (!condition)
-        return false;
+    const int64_t *condition = tw_known_ints(g, n->in[1], &count);
     if (!tw_onnx_attr(n, "axis")) {
         tw_expr size = tw_gb_product(g, x->type->dims, x->type->rank);
         x = tw_gb_reshape(g, x, 1, &size);
     } else if (!tw_onnx_axis(n, tw_onnx_int(n, "axis", 0, &ok), x->type->rank, &axis) || !ok) {
         return false;
     }
+    if (!condition) {
+        tw_expr dims[TW_MAX_RANK];
+        tw_onnx_declared_dims(n, 0, x->type->rank, dims);
+        return tw_onnx_set(n, 0,
+                           tw_gb_gather(g, x, tw_onnx_nonzero(n, n->in[1], dims[axis]), axis));
+    }
     int64_t *indices = TW_NEW_ARRAY(n->im->arena, int64_t, count + 1);
     for (size_t i = 0; i < count; i++)
         if (condition[i])
             indices[kept++] = (int64_t)i;
     return tw_onnx_set(n, 0, tw_gb_gather(g, x, tw_gb_ints(g, indices, kept), axis));
+}
+
+/* Positions of all elements that are not zero, and these as coordinates: one row an axis. */
+bool tw_onnx_op_non_zero(tw_onnx_node *n)
+{
+    tw_gb *g = n->g;
+    tw_value *x = n->in[0], *rows[TW_MAX_RANK];
+    unsigned rank = x->type->rank;
+    tw_expr hints[2], all = tw_gb_product(g, x->type->dims, rank);
+    if (!tw_onnx_check_elem(n, 0, TW_ONNX_NUMBERS | 1 << TW_BOOL))
+        return false;
+    tw_onnx_declared_dims(n, 0, 2, hints);
+    tw_value *at = tw_onnx_nonzero(n, tw_gb_reshape(g, x, 1, &all), hints[1]);
+    if (!at)
+        return false;
+    if (rank == 0)
+        return tw_onnx_set(
+            n, 0, tw_gb_splat(g, TW_I64, 0, 2, (tw_expr[]){tw_gb_const(g, 0), at->type->dims[0]}));
+    for (unsigned i = rank; i-- > 0;) {
+        tw_value *size = tw_onnx_size_of(g, x, i);
+        rows[i] = tw_gb_unsqueeze(g, i ? tw_gb_binary(g, TW_GRAPH_MOD, at, size) : at, 1);
+        at = tw_gb_binary(g, TW_GRAPH_DIV, at, size);
+    }
+    return tw_onnx_set(n, 0, tw_gb_concat(g, rows, rank, 0));
 }
 
 /* Element t of a sequence of length s is read at t < s ? s - 1 - t : t. */

@@ -143,6 +143,55 @@ static const float *homogeneous(tw_onnx_node *n, const int64_t *sizes, unsigned 
     return out;
 }
 
+/* The same for sizes that the model computes. */
+static tw_value *homogeneous_runtime(tw_onnx_node *n, tw_value *sizes, const tw_expr *dims,
+                                     unsigned spatial, bool corners)
+{
+    tw_gb *g = n->g;
+    tw_value *rows[4];
+    tw_expr one = tw_gb_const(g, 1), row[2] = {one, tw_gb_product(g, dims, spatial)};
+    for (unsigned i = 0; i < spatial; i++) {
+        tw_value *size = tw_gb_cast(g, tw_onnx_item(g, sizes, i + 2), TW_F64);
+        tw_value *at = tw_gb_iota(g, TW_F64, spatial, dims, i);
+        at = tw_gb_binary_scalar(g, TW_GRAPH_MUL, at, 2);
+        if (corners)
+            size = tw_gb_binary_scalar(g, TW_GRAPH_SUB, size, 1);
+        else
+            at = tw_gb_binary_scalar(g, TW_GRAPH_ADD, at, 1);
+        at = tw_gb_binary_scalar(g, TW_GRAPH_SUB, tw_gb_binary(g, TW_GRAPH_DIV, at, size), 1);
+        rows[spatial - 1 - i] = tw_gb_reshape(g, tw_gb_cast(g, at, TW_F32), 2, row);
+    }
+    rows[spatial] = tw_gb_splat(g, TW_F32, 1, 2, row);
+    return tw_gb_concat(g, rows, spatial + 1, 0);
+}
+
+static bool affine_grid_runtime(tw_onnx_node *n, bool corners)
+{
+    static const int64_t swap[3] = {0, 2, 1};
+    tw_gb *g = n->g;
+    size_t count;
+    tw_type theta = n->in[0]->type;
+    tw_expr declared[6], hints[6] = {NULL};
+    tw_value *sizes = tw_onnx_index_vector(n, 1, &count);
+    if (!sizes || (count != 4 && count != 5) || theta->rank != 3)
+        return sizes &&
+               tw_onnx_error(n, "theta %s with %zu sizes", tw_gb_type_text(g, theta), count);
+    unsigned spatial = (unsigned)count - 2;
+    tw_onnx_declared_dims(n, 0, spatial + 2, declared);
+    hints[0] = theta->dims[0];
+    for (unsigned i = 0; i < spatial; i++)
+        hints[i + 2] = declared[i + 1];
+    const tw_expr *bound = tw_onnx_bind_sizes(n, sizes, hints, "sizes of the grid");
+    if (!bound)
+        return false;
+    tw_value *all = homogeneous_runtime(n, sizes, bound + 2, spatial, corners);
+    tw_value *y = tw_gb_matmul(g, n->in[0], tw_gb_cast(g, all, theta->elem), false, false);
+    tw_expr dims[6] = {theta->dims[0]};
+    memcpy(dims + 1, bound + 2, spatial * sizeof *dims);
+    dims[spatial + 1] = tw_gb_const(g, spatial);
+    return tw_onnx_set(n, 0, tw_gb_reshape(g, tw_gb_transpose(g, y, swap), spatial + 2, dims));
+}
+
 bool tw_onnx_op_affine_grid(tw_onnx_node *n)
 {
     static const int64_t swap[3] = {0, 2, 1};
@@ -151,9 +200,9 @@ bool tw_onnx_op_affine_grid(tw_onnx_node *n)
     size_t count;
     int64_t points = 1;
     tw_expr dims[TW_MAX_RANK];
-    const int64_t *size = tw_onnx_known_ints(n, 1, &count);
+    const int64_t *size = tw_known_ints(g, n->in[1], &count);
     if (!ok || !size)
-        return false;
+        return ok && affine_grid_runtime(n, corners);
     unsigned spatial = (unsigned)count - 2;
     bool fits = (count == 4 || count == 5) && n->in[0]->type->rank == 3 &&
                 n->in[0]->type->dims[1] == tw_gb_const(g, spatial) &&
@@ -222,9 +271,12 @@ bool tw_onnx_op_col2im(tw_onnx_node *n)
     tw_onnx_window w;
     const int64_t *image, *shape;
     int64_t block, rows = 0;
+    size_t count;
     tw_expr dims[TW_MAX_RANK], sizes[TW_MAX_RANK];
     tw_named_attr attrs[TW_ONNX_WINDOW_ATTRS + 1];
     tw_type x = n->in[0]->type;
+    if (!tw_known_ints(g, n->in[1], &count) || !tw_known_ints(g, n->in[2], &count))
+        return tw_onnx_col2im_runtime(n);
     if (!tw_onnx_check_elem(n, 0, TW_ONNX_FLOATS) || !read_blocks(n, &w, &image, &shape, &block))
         return false;
     if (x->rank != 3 || !tw_expr_as_const(x->dims[1], &rows) || rows <= 0 || rows % block ||

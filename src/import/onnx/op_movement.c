@@ -41,14 +41,36 @@ bool tw_onnx_op_concat(tw_onnx_node *n)
 
 /* ---- Split ---- */
 
-/* Sizes of the parts: given, or equal with a smaller last one (operator set 18). */
-static const tw_expr *split_sizes(tw_onnx_node *n, tw_expr size)
+/* Sizes of the parts from an input that is known when the model runs, and their sum. */
+static const tw_expr *bind_parts(tw_onnx_node *n, unsigned axis)
 {
+    tw_gb *g = n->g;
+    size_t count;
+    tw_expr dims[TW_MAX_RANK], *hints = TW_NEW_ARRAY(n->im->arena, tw_expr, n->n_out + 1);
+    tw_value *parts = tw_onnx_index_vector(n, 1, &count);
+    if (!parts || count != n->n_out)
+        return parts ? tw_gb_error(g, "%zu sizes for %u outputs", count, n->n_out) : NULL;
+    for (unsigned i = 0; i < n->n_out; i++) {
+        tw_onnx_declared_dims(n, i, n->in[0]->type->rank, dims);
+        hints[i] = dims[axis];
+    }
+    hints[n->n_out] = n->in[0]->type->dims[axis];
+    tw_value *sum = tw_gb_reduce(g, TW_GRAPH_REDUCE_SUM, parts, 1, true);
+    return tw_onnx_bind_sizes(n, tw_gb_concat(g, (tw_value *[]){parts, sum}, 2, 0), hints,
+                              "sizes of the parts, and their sum");
+}
+
+/* Sizes of the parts: given, or equal with a smaller last one (operator set 18). */
+static const tw_expr *split_sizes(tw_onnx_node *n, unsigned axis)
+{
+    tw_expr size = n->in[0]->type->dims[axis];
     bool ok = true;
     size_t count = 0;
     tw_gb *g = n->g;
     const tw_expr *given = NULL;
     tw_expr *sizes = TW_NEW_ARRAY(n->im->arena, tw_expr, n->n_out + 1);
+    if (n->version >= 13 && !tw_onnx_is_known(n, 1))
+        return bind_parts(n, axis);
     if (n->version >= 13 && tw_onnx_in(n, 1)) {
         given = tw_onnx_known_exprs(n, 1, &count);
         if (!given)
@@ -89,7 +111,7 @@ bool tw_onnx_op_split(tw_onnx_node *n)
         return false;
     if (n->n_out == 0 || parts != n->n_out)
         return tw_onnx_error(n, "%lld parts, but %u outputs", (long long)parts, n->n_out);
-    const tw_expr *sizes = split_sizes(n, x->type->dims[axis]);
+    const tw_expr *sizes = split_sizes(n, axis);
     tw_expr start = tw_gb_const(n->g, 0);
     for (unsigned i = 0; sizes && i < n->n_out; i++) {
         if (tw_expr_is_const(sizes[i]) && sizes[i]->value < 0)
@@ -205,6 +227,13 @@ static bool read_lists(tw_onnx_node *n, slice_lists *l)
     return true;
 }
 
+/* Whether input i is left out or holds known numbers. */
+static bool is_number(tw_onnx_node *n, unsigned i)
+{
+    size_t count;
+    return !tw_onnx_in(n, i) || tw_known_ints(n->g, n->in[i], &count);
+}
+
 bool tw_onnx_op_slice(tw_onnx_node *n)
 {
     tw_gb *g = n->g;
@@ -213,6 +242,9 @@ bool tw_onnx_op_slice(tw_onnx_node *n)
     uint32_t seen = 0;
     tw_expr starts[TW_MAX_RANK], sizes[TW_MAX_RANK];
     int64_t steps[TW_MAX_RANK];
+    if (n->version >= 10 && !(tw_onnx_is_known(n, 1) && tw_onnx_is_known(n, 2) &&
+                              tw_onnx_is_known(n, 3) && is_number(n, 4)))
+        return tw_onnx_slice_runtime(n);
     if (!read_lists(n, &l))
         return false;
     for (unsigned i = 0; i < x->rank; i++) {
@@ -280,7 +312,8 @@ bool tw_onnx_op_pad(tw_onnx_node *n)
     tw_value *x = n->in[0], *value = NULL;
     tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK];
     const char *mode = tw_onnx_string(n, "mode", "constant", &ok);
-    if (!ok || !read_pads(n, begin, end))
+    bool known = n->version < 11 || (tw_onnx_is_known(n, 1) && tw_onnx_is_known(n, 3));
+    if (!ok || (known && !read_pads(n, begin, end)))
         return false;
     if (strcmp(mode, "constant") && strcmp(mode, "reflect") && strcmp(mode, "edge") &&
         (strcmp(mode, "wrap") || n->version < 19))
@@ -300,7 +333,34 @@ bool tw_onnx_op_pad(tw_onnx_node *n)
             return tw_onnx_error(n, "the value is %s, the data %s", tw_elem_name(value->type->elem),
                                  tw_elem_name(x->type->elem));
     }
-    return tw_onnx_set(n, 0, tw_gb_pad(g, x, begin, end, mode, value));
+    return known ? tw_onnx_set(n, 0, tw_gb_pad(g, x, begin, end, mode, value))
+                 : tw_onnx_pad_runtime(n, mode, value);
+}
+
+/* Likewise, with sizes known when the model runs. */
+static bool crop_or_pad(tw_onnx_node *n, tw_value *given, const int64_t *axes, size_t count)
+{
+    tw_gb *g = n->g;
+    tw_value *x = n->in[0];
+    tw_expr declared[TW_MAX_RANK], hints[TW_MAX_RANK];
+    unsigned axis[TW_MAX_RANK];
+    tw_onnx_declared_dims(n, 0, x->type->rank, declared);
+    for (size_t i = 0; i < count; i++) {
+        if (!tw_onnx_axis(n, axes ? axes[i] : (int64_t)i, x->type->rank, &axis[i]))
+            return false;
+        hints[i] = declared[axis[i]];
+    }
+    const tw_expr *sizes = tw_onnx_bind_sizes(n, given, hints, "sizes to crop or pad to");
+    for (size_t i = 0; sizes && i < count; i++) {
+        tw_value *more = tw_gb_binary(g, TW_GRAPH_SUB, tw_onnx_item(g, given, i),
+                                      tw_onnx_size_of(g, x, axis[i]));
+        tw_value *begin = tw_gb_binary(g, TW_GRAPH_DIV, more, tw_onnx_number(g, 2));
+        x = tw_onnx_pad_axis(g, x, axis[i], begin, sizes[i], "constant",
+                             tw_gb_scalar(g, n->in[0]->type->elem, 0));
+        if (!x)
+            return false;
+    }
+    return sizes && tw_onnx_set(n, 0, x);
 }
 
 /* Crops or pads axes evenly to given sizes; an odd one more goes to the end. */
@@ -311,12 +371,15 @@ bool tw_onnx_op_center_crop_pad(tw_onnx_node *n)
     tw_value *x = n->in[0];
     size_t count, n_axes;
     tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK];
-    const int64_t *sizes = tw_onnx_known_ints(n, 1, &count);
     const int64_t *axes = tw_onnx_int_list(n, "axes", &n_axes, &ok);
-    if (!ok || !sizes)
+    tw_value *given = tw_onnx_index_vector(n, 1, &count);
+    if (!ok || !given)
         return false;
     if (count != (axes ? n_axes : x->type->rank))
         return tw_onnx_error(n, "%zu sizes for %zu axes", count, axes ? n_axes : x->type->rank);
+    if (!tw_known_ints(g, given, &count) || !tw_type_is_static(x->type))
+        return crop_or_pad(n, given, axes, count);
+    const int64_t *sizes = tw_known_ints(g, given, &count);
     for (unsigned i = 0; i < x->type->rank; i++)
         begin[i] = end[i] = tw_gb_const(g, 0);
     for (size_t i = 0; i < count; i++) {
@@ -357,6 +420,25 @@ static tw_value *repeat_axis(tw_gb *g, tw_value *x, unsigned axis, tw_expr times
     return tw_gb_reshape(g, x, rank, dims);
 }
 
+static const tw_expr *read_repeats(tw_onnx_node *n, size_t *count)
+{
+    tw_type x = n->in[0]->type;
+    tw_expr hints[TW_MAX_RANK];
+    if (n->version < 6 || tw_onnx_is_known(n, 1))
+        return tw_onnx_known_exprs(n, 1, count);
+    tw_value *v = tw_onnx_index_vector(n, 1, count);
+    if (!v || *count != x->rank)
+        return v ? tw_gb_error(n->g, "%zu repeats for a tensor of rank %u", *count, x->rank) : NULL;
+    tw_onnx_declared_dims(n, 0, x->rank, hints);
+    for (unsigned i = 0; i < x->rank; i++) {
+        int64_t from = 0;
+        bool whole = hints[i] && tw_expr_as_const(x->dims[i], &from) && from > 0 &&
+                     hints[i]->value % from == 0;
+        hints[i] = whole ? tw_gb_const(n->g, hints[i]->value / from) : NULL;
+    }
+    return tw_onnx_bind_sizes(n, v, hints, "repeats");
+}
+
 bool tw_onnx_op_tile(tw_onnx_node *n)
 {
     tw_gb *g = n->g;
@@ -365,7 +447,7 @@ bool tw_onnx_op_tile(tw_onnx_node *n)
     unsigned axis;
     tw_expr dims[TW_MAX_RANK];
     int64_t repeats[TW_MAX_RANK];
-    const tw_expr *times = tw_onnx_known_exprs(n, 1, &count);
+    const tw_expr *times = read_repeats(n, &count);
     if (!times)
         return false;
     if (n->version < 6) { /* inputs: tiles, axis */
@@ -461,17 +543,34 @@ bool tw_onnx_op_space_to_depth(tw_onnx_node *n)
     return tw_onnx_set(n, 0, tw_gb_reshape(n->g, x, 4, dims));
 }
 
+/* column - row against a diagonal that is known when the model runs. */
+static bool trilu_runtime(tw_onnx_node *n, bool upper)
+{
+    tw_gb *g = n->g;
+    tw_type x = n->in[0]->type;
+    tw_expr one = tw_gb_const(g, 1), size[2] = {x->dims[x->rank - 2], x->dims[x->rank - 1]};
+    tw_value *k = tw_onnx_index_scalar(n, 1);
+    tw_value *row = tw_gb_iota(g, TW_I64, 2, (tw_expr[]){size[0], one}, 0);
+    tw_value *column = tw_gb_iota(g, TW_I64, 2, (tw_expr[]){one, size[1]}, 1);
+    tw_value *distance = tw_gb_binary(g, TW_GRAPH_SUB, column, row);
+    tw_value *keep =
+        tw_gb_binary(g, upper ? TW_GRAPH_GREATER_EQUAL : TW_GRAPH_LESS_EQUAL, distance, k);
+    return tw_onnx_set(n, 0, tw_gb_where(g, keep, n->in[0], tw_gb_scalar(g, x->elem, 0)));
+}
+
 bool tw_onnx_op_trilu(tw_onnx_node *n)
 {
     bool ok = true;
     size_t count;
     int64_t upper = tw_onnx_int(n, "upper", 1, &ok), zero = 0;
-    const int64_t *k = tw_onnx_in(n, 1) ? tw_onnx_known_ints(n, 1, &count) : &zero;
-    if (!ok || !k)
-        return false;
     if (n->in[0]->type->rank < 2)
         return tw_onnx_error(n, "input 0 is %s; a matrix is needed",
                              tw_gb_type_text(n->g, n->in[0]->type));
+    if (ok && !is_number(n, 1))
+        return trilu_runtime(n, upper);
+    const int64_t *k = tw_onnx_in(n, 1) ? tw_onnx_known_ints(n, 1, &count) : &zero;
+    if (!ok || !k)
+        return false;
     return tw_onnx_set(n, 0,
                        TW_GB_EMIT(n->g, TRILU, n->in, 1, n->in[0]->type,
                                   {"upper", tw_attr_bool(n->ctx, upper)},

@@ -163,10 +163,15 @@ bool tw_onnx_op_max_unpool(tw_onnx_node *n)
         TW_GB_EMIT(g, SCATTER_ELEMENTS, operands, 3, tw_type_tensor(n->ctx, x->elem, 1, &all, NULL),
                    {"axis", tw_attr_int(n->ctx, 0)});
     y = tw_gb_reshape(g, y, x->rank, dims);
-    const tw_expr *shape = tw_onnx_in(n, 2) ? tw_onnx_known_exprs(n, 2, &count) : NULL;
-    if (!tw_onnx_in(n, 2) || !shape || count != x->rank)
-        return tw_onnx_in(n, 2) ? shape && tw_onnx_error(n, "an output shape of %zu sizes", count)
-                                : tw_onnx_set(n, 0, y);
+    if (!tw_onnx_in(n, 2))
+        return tw_onnx_set(n, 0, y);
+    tw_value *given = tw_onnx_index_vector(n, 2, &count);
+    if (!given || count != x->rank)
+        return given && tw_onnx_error(n, "an output shape of %zu sizes", count);
+    tw_onnx_declared_dims(n, 0, x->rank, end);
+    const tw_expr *shape = tw_onnx_bind_sizes(n, given, end, "output shape");
+    if (!shape)
+        return false;
     for (unsigned i = 0; i < x->rank; i++) {
         begin[i] = tw_gb_const(g, 0);
         end[i] = tw_expr_sub(n->ctx, shape[i], dims[i]);

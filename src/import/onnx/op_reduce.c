@@ -3,15 +3,20 @@
 
 /* ---- Reduce... ---- */
 
+/* The version from which on the axes are an input. */
+static int64_t axes_since(const tw_onnx_node *n)
+{
+    return n->op->param == TW_GRAPH_REDUCE_SUM ? 13 : 18;
+}
+
 /* Which axes: none when the model says so, and then only what comes before and after the sum (or
  * whatever it is) is computed. */
 static bool read_axes(tw_onnx_node *n, uint32_t *axes)
 {
     bool given, ok = true;
     unsigned rank = n->in[0]->type->rank;
-    int64_t since = n->op->param == TW_GRAPH_REDUCE_SUM ? 13 : 18;
     bool noop = tw_onnx_int(n, "noop_with_empty_axes", 0, &ok);
-    if (!ok || !tw_onnx_axes_operand(n, 1, since, rank, axes, &given))
+    if (!ok || !tw_onnx_axes_operand(n, 1, axes_since(n), rank, axes, &given))
         return false;
     if (!*axes && !noop)
         *axes = rank ? (uint32_t)((UINT64_C(1) << rank) - 1) : 0;
@@ -71,6 +76,32 @@ static tw_elem work_elem(int operation, tw_elem elem)
     return real && !tw_elem_is_float(elem) ? TW_F64 : elem;
 }
 
+/* Axes that are known when the model runs: each is cut in two, [d] -> [1, d] or [d, 1], and the
+ * second ones are reduced. */
+static bool reduce_runtime(tw_onnx_node *n, bool keepdims)
+{
+    tw_gb *g = n->g;
+    size_t count;
+    tw_expr hints[TW_MAX_RANK];
+    tw_value *x = n->in[0], *mask = tw_onnx_axis_mask(n, x, 1, &count);
+    unsigned rank = x->type->rank, kept = rank - (unsigned)count;
+    tw_elem elem = x->type->elem, work = work_elem(n->op->param, elem);
+    if (!mask)
+        return false;
+    if (keepdims)
+        tw_onnx_declared_dims(n, 0, rank, hints);
+    tw_value *y = tw_onnx_cut_axes(n, tw_gb_cast(g, x, work), mask, keepdims ? hints : NULL);
+    y = tw_gb_cast(
+        g, reduce(g, n->op->param, y, UINT32_C(0xaaaaaaaa) & ((1u << 2 * rank) - 1), false), elem);
+    if (!y || keepdims)
+        return tw_onnx_set(n, 0, y);
+    tw_value *stays = tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, tw_gb_cast(g, mask, TW_I64), 0);
+    tw_value *sizes = tw_onnx_gather_kept(g, stays, tw_onnx_sizes_of(g, x), kept);
+    tw_onnx_declared_dims(n, 0, kept, hints);
+    const tw_expr *dims = tw_onnx_bind_sizes(n, sizes, hints, "sizes of the other axes");
+    return dims && tw_onnx_set(n, 0, tw_gb_reshape(g, y, kept, dims));
+}
+
 bool tw_onnx_op_reduce(tw_onnx_node *n)
 {
     bool ok = true;
@@ -78,6 +109,8 @@ bool tw_onnx_op_reduce(tw_onnx_node *n)
     tw_gb *g = n->g;
     tw_value *x = n->in[0];
     int64_t keepdims = tw_onnx_int(n, "keepdims", 1, &ok);
+    if (ok && n->version >= axes_since(n) && !tw_onnx_is_known(n, 1))
+        return reduce_runtime(n, keepdims);
     if (!ok || !read_axes(n, &axes))
         return false;
     tw_elem elem = x->type->elem, work = work_elem(n->op->param, elem);
@@ -153,6 +186,32 @@ bool tw_onnx_op_softmax(tw_onnx_node *n)
 
 /* ---- Running sums and products, largest elements ---- */
 
+/* An axis that is known when the model runs, between one for those before and one for those behind
+ * it. */
+static bool cumsum_runtime(tw_onnx_node *n, bool exclusive, bool reverse)
+{
+    tw_gb *g = n->g;
+    tw_value *x = n->in[0], *axis = tw_onnx_index_scalar(n, 1), *one = tw_onnx_number(g, 1);
+    tw_expr rank = tw_gb_const(g, x->type->rank);
+    tw_value *turned = tw_gb_binary_scalar(g, TW_GRAPH_ADD, axis, x->type->rank);
+    axis = tw_gb_where(g, tw_gb_binary_scalar(g, TW_GRAPH_LESS, axis, 0), turned, axis);
+    tw_value *sizes = tw_onnx_sizes_of(g, x), *at = tw_gb_iota(g, TW_I64, 1, &rank, 0), *parts[3];
+    static const tw_graph_kind side[3] = {TW_GRAPH_LESS, TW_GRAPH_EQUAL, TW_GRAPH_GREATER};
+    for (int i = 0; i < 3; i++)
+        parts[i] =
+            tw_gb_reduce(g, TW_GRAPH_REDUCE_PROD,
+                         tw_gb_where(g, tw_gb_binary(g, side[i], at, axis), sizes, one), 1, false);
+    const tw_expr *dims =
+        tw_onnx_bind_sizes(n, tw_onnx_join(g, parts, 3), NULL, "sizes around the axis");
+    tw_value *y = dims ? tw_gb_reshape(g, x, 3, dims) : NULL;
+    if (y)
+        y = TW_GB_EMIT(g, CUMSUM, &y, 1, y->type, {"axis", tw_attr_int(n->ctx, 1)},
+                       {"exclusive", exclusive ? tw_attr_bool(n->ctx, true) : NULL},
+                       {"reverse", reverse ? tw_attr_bool(n->ctx, true) : NULL},
+                       {"product", n->op->param ? tw_attr_bool(n->ctx, true) : NULL});
+    return tw_onnx_set(n, 0, tw_gb_reshape(g, y, x->type->rank, x->type->dims));
+}
+
 /* param 1: products */
 bool tw_onnx_op_cumsum(tw_onnx_node *n)
 {
@@ -161,7 +220,13 @@ bool tw_onnx_op_cumsum(tw_onnx_node *n)
     size_t count;
     int64_t exclusive = tw_onnx_int(n, "exclusive", 0, &ok);
     int64_t reverse = tw_onnx_int(n, "reverse", 0, &ok);
-    const int64_t *given = ok ? tw_onnx_known_ints(n, 1, &count) : NULL;
+    static const int64_t first;
+    bool known = tw_known_ints(n->g, n->in[1], &count);
+    if (ok && !known && n->in[0]->type->rank > 1)
+        return cumsum_runtime(n, exclusive, reverse);
+    const int64_t *given = !ok ? NULL : known ? tw_known_ints(n->g, n->in[1], &count) : &first;
+    if (!known)
+        count = 1;
     if (!given || count != 1 || !tw_onnx_axis(n, *given, n->in[0]->type->rank, &axis))
         return given && count != 1 ? tw_onnx_error(n, "the axis must be a scalar") : false;
     return tw_onnx_set(n, 0,
@@ -172,8 +237,25 @@ bool tw_onnx_op_cumsum(tw_onnx_node *n)
                                   {"product", n->op->param ? tw_attr_bool(n->ctx, true) : NULL}));
 }
 
+/* A number that is known when the model runs; neither it nor what is left is negative. */
+static tw_expr bind_k(tw_onnx_node *n, unsigned axis)
+{
+    tw_gb *g = n->g;
+    tw_expr dims[TW_MAX_RANK], hints[2] = {NULL, NULL};
+    tw_type x = n->in[0]->type;
+    tw_value *k = tw_onnx_index_scalar(n, 1);
+    tw_onnx_declared_dims(n, 0, x->rank, dims);
+    hints[0] = dims[axis];
+    if (hints[0] && tw_expr_is_const(x->dims[axis]) && hints[0]->value <= x->dims[axis]->value)
+        hints[1] = tw_gb_const(g, x->dims[axis]->value - hints[0]->value);
+    tw_value *left = tw_gb_binary(g, TW_GRAPH_SUB, tw_onnx_size_of(g, n->in[0], axis), k);
+    const tw_expr *sizes =
+        tw_onnx_bind_sizes(n, tw_onnx_join(g, (tw_value *[]){k, left}, 2), hints, "k and the rest");
+    return sizes ? sizes[0] : NULL;
+}
+
 /* How many: attribute k before version 10, then input 1. */
-static tw_expr read_k(tw_onnx_node *n)
+static tw_expr read_k(tw_onnx_node *n, unsigned axis)
 {
     bool ok = true;
     size_t count;
@@ -181,6 +263,8 @@ static tw_expr read_k(tw_onnx_node *n)
         int64_t k = tw_onnx_int(n, "k", -1, &ok);
         return ok ? tw_gb_const(n->g, k) : NULL;
     }
+    if (!tw_onnx_is_known(n, 1))
+        return bind_k(n, axis);
     const tw_expr *k = tw_onnx_in(n, 1) ? tw_onnx_known_exprs(n, 1, &count)
                                         : tw_gb_error(n->g, "input 1 is missing");
     if (k && count != 1)
@@ -196,8 +280,10 @@ bool tw_onnx_op_top_k(tw_onnx_node *n)
     tw_type x = n->in[0]->type;
     int64_t given = tw_onnx_int(n, "axis", -1, &ok), largest = tw_onnx_int(n, "largest", 1, &ok);
     int64_t sorted = tw_onnx_int(n, "sorted", 1, &ok);
-    tw_expr k = ok ? read_k(n) : NULL;
-    if (!k || !tw_onnx_axis(n, given, x->rank, &axis))
+    if (!ok || !tw_onnx_axis(n, given, x->rank, &axis))
+        return false;
+    tw_expr k = read_k(n, axis);
+    if (!k)
         return false;
     tw_range left = tw_expr_range(tw_expr_sub(n->ctx, x->dims[axis], k), NULL, 0);
     if (tw_expr_range(k, NULL, 0).hi < 0 || left.hi < 0)

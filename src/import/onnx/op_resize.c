@@ -1,5 +1,5 @@
 /* op_resize.c: Resize and Upsample, all versions. */
-#include "import/onnx/import.h"
+#include "import/onnx/resize.h"
 
 #include <math.h>
 #include <string.h>
@@ -196,6 +196,137 @@ static bool read_roi(tw_onnx_node *n, resize *r, const unsigned *axes, size_t co
 
 static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
 
+/* ---- Scales and sizes known when the model runs ---- */
+
+/* Element i of a vector of floats, as an f32 scalar. */
+static tw_value *real_item(tw_gb *g, tw_value *v, size_t i)
+{
+    return tw_gb_cast(g, tw_onnx_item(g, v, i), TW_F32);
+}
+
+/* A vector input, which must have `count` elements. */
+static tw_value *vector_of(tw_onnx_node *n, unsigned i, size_t count)
+{
+    int64_t is;
+    tw_value *v = tw_onnx_in(n, i);
+    if (!v || !tw_type_static_count(v->type, &is) || (size_t)is != count)
+        return tw_gb_error(n->g, "input %u must have %zu elements", i, count);
+    return v;
+}
+
+/* floor(size * scale) */
+static tw_value *scale_size(tw_onnx_node *n, unsigned axis, tw_value *scale)
+{
+    tw_gb *g = n->g;
+    tw_value *size = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axis), TW_F64);
+    tw_value *product = tw_gb_binary(g, TW_GRAPH_MUL, size, tw_gb_cast(g, scale, TW_F64));
+    return tw_gb_cast(g, tw_gb_unary(g, TW_GRAPH_FLOOR, product), TW_I64);
+}
+
+/* keep_aspect_ratio_policy: the smallest or largest scale for all axes. */
+static bool keep_ratio_runtime(tw_onnx_node *n, tw_onnx_resize *r, tw_value *sizes, size_t count,
+                               const unsigned *axes, bool larger)
+{
+    tw_gb *g = n->g;
+    tw_value *best = NULL;
+    for (size_t i = 0; i < count; i++) {
+        tw_value *to = tw_gb_cast(g, tw_onnx_item(g, sizes, i), TW_F64);
+        tw_value *from = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axes[i]), TW_F64);
+        tw_value *scale = tw_gb_binary(g, TW_GRAPH_DIV, to, from);
+        best = best ? tw_gb_binary(g, larger ? TW_GRAPH_MAX : TW_GRAPH_MIN, best, scale) : scale;
+    }
+    for (size_t i = 0; i < count; i++) {
+        tw_value *from = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axes[i]), TW_F64);
+        tw_value *size =
+            tw_gb_binary_scalar(g, TW_GRAPH_ADD, tw_gb_binary(g, TW_GRAPH_MUL, best, from), 0.5);
+        r->size[axes[i]] = tw_gb_cast(g, tw_gb_unary(g, TW_GRAPH_FLOOR, size), TW_I64);
+        r->scale[axes[i]] = tw_gb_cast(g, best, TW_F32);
+    }
+    return best != NULL;
+}
+
+/* Sizes, and scales that follow from them. */
+static bool sizes_runtime(tw_onnx_node *n, tw_onnx_resize *r, size_t count, const unsigned *axes)
+{
+    bool ok = true;
+    tw_gb *g = n->g;
+    tw_value *sizes = tw_gb_cast(g, vector_of(n, 3, count), TW_I64);
+    const char *policy = tw_onnx_string(n, "keep_aspect_ratio_policy", "stretch", &ok);
+    if (!ok || !sizes)
+        return false;
+    if (strcmp(policy, "stretch"))
+        return keep_ratio_runtime(n, r, sizes, count, axes, !strcmp(policy, "not_smaller"));
+    for (size_t i = 0; i < count; i++) {
+        r->size[axes[i]] = tw_onnx_item(g, sizes, i);
+        r->scale[axes[i]] =
+            tw_gb_binary(g, TW_GRAPH_DIV, tw_gb_cast(g, r->size[axes[i]], TW_F32),
+                         tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axes[i]), TW_F32));
+    }
+    return true;
+}
+
+/* Gives the result its sizes. */
+static bool bind_resized(tw_onnx_node *n, tw_onnx_resize *r, unsigned rank)
+{
+    tw_gb *g = n->g;
+    tw_expr hints[TW_MAX_RANK];
+    tw_onnx_declared_dims(n, 0, rank, hints);
+    for (unsigned i = 0; i < rank; i++) {
+        if (r->scale[i])
+            continue;
+        r->size[i] = tw_onnx_size_of(g, n->in[0], i);
+        hints[i] = n->in[0]->type->dims[i];
+    }
+    const tw_expr *dims =
+        tw_onnx_bind_sizes(n, tw_onnx_join(g, r->size, rank), hints, "resized shape");
+    if (dims)
+        memcpy(r->dims, dims, rank * sizeof *dims);
+    return dims != NULL;
+}
+
+static bool roi_runtime(tw_onnx_node *n, tw_onnx_resize *r, size_t count, const unsigned *axes)
+{
+    if (strcmp(r->coordinates, "tf_crop_and_resize"))
+        return true;
+    tw_value *roi = vector_of(n, 1, 2 * count);
+    for (size_t i = 0; roi && i < count; i++) {
+        r->roi_start[axes[i]] = real_item(n->g, roi, i);
+        r->roi_end[axes[i]] = real_item(n->g, roi, count + i);
+    }
+    return roi != NULL;
+}
+
+static bool run_runtime(tw_onnx_node *n, const resize *from, size_t count, const unsigned *axes,
+                        unsigned scales_at)
+{
+    bool ok = true, by_size = tw_onnx_in(n, 3);
+    tw_onnx_resize r = {.mode = from->mode,
+                        .coordinates = from->coordinates,
+                        .nearest = from->nearest,
+                        .cubic = tw_onnx_float(n, "cubic_coeff_a", -0.75, &ok),
+                        .outside = tw_onnx_float(n, "extrapolation_value", 0, &ok),
+                        .exclude_outside = tw_onnx_int(n, "exclude_outside", 0, &ok),
+                        .antialias = tw_onnx_int(n, "antialias", 0, &ok)};
+    tw_value *scales = by_size ? NULL : vector_of(n, scales_at, count);
+    for (size_t i = 0; scales && i < count; i++) {
+        r.scale[axes[i]] = real_item(n->g, scales, i);
+        r.size[axes[i]] = scale_size(n, axes[i], r.scale[axes[i]]);
+    }
+    return ok && (by_size ? sizes_runtime(n, &r, count, axes) : scales != NULL) &&
+           roi_runtime(n, &r, count, axes) && bind_resized(n, &r, from->rank) &&
+           tw_onnx_set(n, 0, tw_onnx_resize_axes(n, n->in[0], &r));
+}
+
+/* Whether the numbers of input i are not known. */
+static bool is_open(tw_onnx_node *n, unsigned i)
+{
+    size_t count;
+    tw_value *v = tw_onnx_in(n, i);
+    return v && !tw_known_reals(n->g, v, &count) && !tw_known_exprs(n->g, v, &count);
+}
+
+/* ---- Modes ---- */
+
 /* tf_half_pixel_for_nn is half_pixel moved by a half, which another rounding makes up for. */
 static bool half_pixel_for_nearest(tw_onnx_node *n, resize *r)
 {
@@ -236,7 +367,12 @@ bool tw_onnx_op_resize(tw_onnx_node *n)
     unsigned axes[TW_MAX_RANK];
     unsigned scales_at = n->version < 11 ? 1 : 2;
     start(n, &r);
-    if (!read_axes(n, axes, &count) || !read_modes(n, &r) || !read_roi(n, &r, axes, count))
+    if (!read_axes(n, axes, &count) || !read_modes(n, &r))
+        return false;
+    bool crops = !strcmp(r.coordinates, "tf_crop_and_resize");
+    if (is_open(n, scales_at) || is_open(n, 3) || (crops && is_open(n, 1)))
+        return run_runtime(n, &r, count, axes, scales_at);
+    if (!read_roi(n, &r, axes, count))
         return false;
     if (tw_onnx_in(n, 3)) {
         const tw_expr *sizes = tw_onnx_known_exprs(n, 3, &given);
@@ -267,6 +403,8 @@ bool tw_onnx_op_upsample(tw_onnx_node *n)
         r.mode = "linear";
     for (unsigned i = 0; i < r.rank; i++)
         axes[i] = i;
+    if (n->version >= 9 && is_open(n, 1))
+        return ok && one_of(n, "mode", r.mode, modes) && run_runtime(n, &r, r.rank, axes, 1);
     if (n->version >= 9) {
         scales = tw_onnx_in(n, 1) ? tw_onnx_known_reals(n, 1, &count)
                                   : tw_gb_error(n->g, "input 1 is missing");

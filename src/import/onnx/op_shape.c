@@ -88,6 +88,10 @@ bool tw_onnx_op_reshape(tw_onnx_node *n)
     } else {
         if (!tw_onnx_in(n, 1))
             return tw_onnx_error(n, "input 1 is missing");
+        if (!tw_onnx_is_known(n, 1)) {
+            bool allow = tw_onnx_int(n, "allowzero", 0, &ok);
+            return ok && tw_onnx_reshape_runtime(n, allow);
+        }
         shape = tw_onnx_known_exprs(n, 1, &count);
     }
     bool allowzero = tw_onnx_int(n, "allowzero", 0, &ok);
@@ -117,6 +121,8 @@ bool tw_onnx_op_squeeze(tw_onnx_node *n)
     bool given;
     uint32_t axes;
     tw_type x = n->in[0]->type;
+    if (n->version >= 13 && !tw_onnx_is_known(n, 1))
+        return tw_onnx_squeeze_runtime(n);
     if (!tw_onnx_axes_operand(n, 1, 13, x->rank, &axes, &given))
         return false;
     for (unsigned i = 0; !given && i < x->rank; i++)
@@ -130,6 +136,8 @@ bool tw_onnx_op_unsqueeze(tw_onnx_node *n)
     bool given, ok = true;
     uint32_t axes;
     size_t count = 0;
+    if (n->version >= 13 && !tw_onnx_is_known(n, 1))
+        return tw_onnx_unsqueeze_runtime(n);
     if (n->version < 13)
         tw_onnx_int_list(n, "axes", &count, &ok);
     else if (!tw_onnx_in(n, 1) || !tw_onnx_known_ints(n, 1, &count))
@@ -147,6 +155,8 @@ bool tw_onnx_op_expand(tw_onnx_node *n)
 {
     tw_gb *g = n->g;
     size_t count;
+    if (!tw_onnx_is_known(n, 1))
+        return tw_onnx_expand_runtime(n);
     const tw_expr *shape = tw_onnx_known_exprs(n, 1, &count);
     tw_type x = n->in[0]->type;
     tw_expr dims[TW_MAX_RANK], one = tw_gb_const(g, 1);
@@ -231,12 +241,27 @@ bool tw_onnx_op_constant(tw_onnx_node *n)
     return tw_onnx_set(n, 0, y);
 }
 
+/* The sizes in input 0. */
+static const tw_expr *read_shape(tw_onnx_node *n, size_t *count)
+{
+    tw_expr hints[TW_MAX_RANK];
+    if (tw_onnx_is_known(n, 0))
+        return tw_onnx_known_exprs(n, 0, count);
+    tw_value *v = tw_onnx_index_vector(n, 0, count);
+    if (!v || *count > TW_MAX_RANK)
+        return v ? tw_gb_error(n->g, "a shape of %zu dimensions; at most %d are supported", *count,
+                               TW_MAX_RANK)
+                 : NULL;
+    tw_onnx_declared_dims(n, 0, (unsigned)*count, hints);
+    return tw_onnx_bind_sizes(n, v, hints, "shape");
+}
+
 /* One number, expanded: no memory, however large. */
 bool tw_onnx_op_constant_of_shape(tw_onnx_node *n)
 {
     size_t count;
     int64_t elements;
-    const tw_expr *shape = tw_onnx_known_exprs(n, 0, &count);
+    const tw_expr *shape = read_shape(n, &count);
     const Onnx__AttributeProto *a = tw_onnx_attr(n, "value");
     if (!shape)
         return false;
@@ -290,6 +315,7 @@ static tw_expr range_size(tw_onnx_node *n)
 bool tw_onnx_op_range(tw_onnx_node *n)
 {
     tw_gb *g = n->g;
+    size_t count;
     tw_value *scalars[3];
     for (unsigned i = 0; i < 3; i++) {
         int64_t count;
@@ -299,7 +325,11 @@ bool tw_onnx_op_range(tw_onnx_node *n)
                                  tw_gb_type_text(g, n->in[i]->type));
         scalars[i] = tw_gb_reshape(g, n->in[i], 0, NULL);
     }
-    tw_expr size = range_size(n);
+    bool known = tw_onnx_is_known(n, 0) && tw_onnx_is_known(n, 1) && tw_onnx_is_known(n, 2);
+    if (tw_elem_is_float(n->in[0]->type->elem) || (known && !tw_known_ints(g, n->in[2], &count)))
+        known = tw_known_reals(g, n->in[0], &count) && tw_known_reals(g, n->in[1], &count) &&
+                tw_known_reals(g, n->in[2], &count);
+    tw_expr size = known ? range_size(n) : tw_onnx_range_size(n, scalars);
     return size &&
            tw_onnx_set(n, 0,
                        TW_GB_EMIT(g, RANGE, scalars, 3,
@@ -347,16 +377,19 @@ bool tw_onnx_op_one_hot(tw_onnx_node *n)
     if (rank > TW_MAX_RANK)
         return tw_onnx_error(n, "a tensor of more than %d dimensions", TW_MAX_RANK);
     tw_value *depth_value = tw_gb_cast(g, n->in[1], TW_I64);
-    const tw_expr *depth = tw_known_exprs(g, depth_value, &count);
-    if (!depth || count != 1)
-        return tw_onnx_known_exprs(n, 1, &count) && tw_onnx_error(n, "the depth must be a scalar");
+    const tw_expr *known = tw_known_exprs(g, depth_value, &count);
     if (!tw_onnx_axis(n, given, rank, &axis))
+        return false;
+    tw_onnx_declared_dims(n, 0, rank, dims);
+    tw_value *scalar = tw_onnx_index_scalar(n, 1);
+    tw_expr depth = known ? *known : tw_onnx_bind_size(n, scalar, dims[axis], "depth");
+    if (!scalar || !depth)
         return false;
     tw_value *index = tw_gb_cast(g, n->in[0], TW_I64);
     tw_value *turned = tw_gb_binary(g, TW_GRAPH_ADD, index, tw_gb_reshape(g, depth_value, 0, NULL));
     index = tw_gb_where(g, tw_gb_binary_scalar(g, TW_GRAPH_LESS, index, 0), turned, index);
     for (unsigned i = 0; i < rank; i++)
-        dims[i] = i == axis ? *depth : tw_gb_const(g, 1);
+        dims[i] = i == axis ? depth : tw_gb_const(g, 1);
     tw_value *hit = tw_gb_binary(g, TW_GRAPH_EQUAL, tw_gb_unsqueeze(g, index, 1u << axis),
                                  tw_gb_iota(g, TW_I64, rank, dims, axis));
     tw_expr zero = tw_gb_const(g, 0), one = tw_gb_const(g, 1);

@@ -1,5 +1,5 @@
 /* op_spectral.c: Fourier transforms as products with constant matrices, and window functions. */
-#include "import/onnx/import.h"
+#include "import/onnx/spectral.h"
 
 #include <math.h>
 #include <string.h>
@@ -87,6 +87,25 @@ static bool read_scalar(tw_onnx_node *n, unsigned i, int64_t *out)
     return value != NULL;
 }
 
+/* Whether input i is left out or a known number. */
+static bool is_number(tw_onnx_node *n, unsigned i)
+{
+    size_t count;
+    return !tw_onnx_in(n, i) || tw_known_ints(n->g, n->in[i], &count);
+}
+
+static bool dft_runtime(tw_onnx_node *n)
+{
+    bool ok = true, onesided = tw_onnx_int(n, "onesided", 0, &ok);
+    tw_transform_sizes t = {.c_out = 2, .inverse = tw_onnx_int(n, "inverse", 0, &ok)};
+    if (!ok || !read_parts(n, n->in[0]->type, &t.c_in))
+        return false;
+    t.real_result = t.inverse && onesided;
+    t.c_out = t.real_result ? 1 : 2;
+    tw_value *y = tw_onnx_dft_runtime(n, onesided, t);
+    return tw_onnx_set(n, 0, tw_gb_cast(n->g, y, n->in[0]->type->elem));
+}
+
 static bool read_dft(tw_onnx_node *n, transform *t, unsigned *axis)
 {
     bool ok = true;
@@ -119,6 +138,8 @@ bool tw_onnx_op_dft(tw_onnx_node *n)
     tw_gb *g = n->g;
     tw_expr dims[TW_MAX_RANK];
     int64_t perm[TW_MAX_RANK], back[TW_MAX_RANK];
+    if (n->version >= 20 && (!is_number(n, 1) || !is_number(n, 2)))
+        return dft_runtime(n);
     if (!read_dft(n, &t, &axis))
         return false;
     tw_elem elem = n->in[0]->type->elem;
@@ -170,6 +191,17 @@ static bool read_stft(tw_onnx_node *n, tw_type signal, transform *t, int64_t *st
     return true;
 }
 
+static bool stft_runtime(tw_onnx_node *n, tw_value *signal)
+{
+    bool ok = true, onesided = tw_onnx_int(n, "onesided", 1, &ok);
+    int64_t parts;
+    if (!ok || signal->type->rank != 3 || !read_parts(n, signal->type, &parts))
+        return ok && tw_onnx_error(n, "input 0 is %s; batch, time and parts are needed",
+                                   tw_gb_type_text(n->g, signal->type));
+    tw_value *y = tw_onnx_stft_runtime(n, signal, onesided, parts);
+    return tw_onnx_set(n, 0, tw_gb_cast(n->g, y, signal->type->elem));
+}
+
 bool tw_onnx_op_stft(tw_onnx_node *n)
 {
     static const int64_t time_last[3] = {0, 2, 1}, frames_first[4] = {0, 3, 1, 2};
@@ -179,6 +211,8 @@ bool tw_onnx_op_stft(tw_onnx_node *n)
     tw_value *x = n->in[0];
     if (x->type->rank == 2) /* the parts of a real signal may be left out */
         x = tw_gb_unsqueeze(g, x, 1u << 2);
+    if (x && (!is_number(n, 1) || (!is_number(n, 3) && !tw_onnx_in(n, 2))))
+        return stft_runtime(n, x);
     if (!x || !read_stft(n, x->type, &t, &step))
         return false;
     tw_type signal = x->type;
@@ -205,18 +239,14 @@ bool tw_onnx_op_stft(tw_onnx_node *n)
 
 /* ---- Windows ---- */
 
-enum { HANN, HAMMING, BLACKMAN }; /* `param` */
+/* By `param`: Hann, Hamming, Blackman. */
+static const tw_window_terms window_terms[] = {
+    {0.5, -0.5, 0}, {25.0 / 46, -21.0 / 46, 0}, {0.42, -0.5, 0.08}};
 
 static double window_value(int kind, double turn)
 {
-    switch (kind) {
-    case HANN:
-        return 0.5 - 0.5 * cos(turn);
-    case HAMMING:
-        return 25.0 / 46 - 21.0 / 46 * cos(turn);
-    default:
-        return 0.42 - 0.5 * cos(turn) + 0.08 * cos(2 * turn);
-    }
+    const tw_window_terms *t = &window_terms[kind];
+    return t->a0 + t->a1 * cos(turn) + t->a2 * cos(2 * turn);
 }
 
 bool tw_onnx_op_window(tw_onnx_node *n)
@@ -225,11 +255,15 @@ bool tw_onnx_op_window(tw_onnx_node *n)
     int64_t size, periodic = tw_onnx_int(n, "periodic", 1, &ok);
     int64_t type = tw_onnx_int(n, "output_datatype", 1, &ok);
     tw_elem elem;
-    if (!ok || !read_scalar(n, 0, &size))
-        return false;
     if (type < 0 || type > 255 || !tw_onnx_elem((int32_t)type, &elem) || elem == TW_STRING)
         return tw_onnx_error(n, "attribute 'output_datatype' is %lld, which is not supported",
                              (long long)type);
+    if (ok && !is_number(n, 0)) {
+        tw_value *y = tw_onnx_window_runtime(n, periodic, window_terms[n->op->param]);
+        return tw_onnx_set(n, 0, tw_gb_cast(n->g, y, elem));
+    }
+    if (!ok || !read_scalar(n, 0, &size))
+        return false;
     if (size < 0 || size > MAX_MATRIX)
         return tw_onnx_error(n, "a window of %lld points", (long long)size);
     float *values = tw_context_alloc(n->ctx, (size_t)size * sizeof *values);
@@ -265,7 +299,11 @@ bool tw_onnx_op_mel_weight_matrix(tw_onnx_node *n)
     int64_t filters, length, rate, type = tw_onnx_int(n, "output_datatype", 1, &ok);
     size_t count[2];
     const double *low, *high;
-    tw_elem elem;
+    tw_elem elem = TW_F32;
+    if (!is_number(n, 0) || !is_number(n, 1) || !is_number(n, 2) ||
+        !tw_known_reals(n->g, n->in[3], &count[0]) || !tw_known_reals(n->g, n->in[4], &count[1]))
+        return ok && type > 0 && type < 255 && tw_onnx_elem((int32_t)type, &elem) &&
+               tw_onnx_set(n, 0, tw_gb_cast(n->g, tw_onnx_mel_runtime(n), elem));
     if (!ok || !read_scalar(n, 0, &filters) || !read_scalar(n, 1, &length) ||
         !read_scalar(n, 2, &rate) || !(low = tw_onnx_known_reals(n, 3, &count[0])) ||
         !(high = tw_onnx_known_reals(n, 4, &count[1])))
