@@ -1,6 +1,7 @@
 /* decode_op.c: the instructions of each operation of the loop dialect. */
 #include "interp/decode.h"
 
+#include "base/checked.h"
 #include "dialect/core/core.h"
 #include "ir/elem_data.h"
 
@@ -146,8 +147,39 @@ static void decode_access(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
 
 /* ---- Memory ---- */
 
+/* A buffer that gets its memory, and with it its size, later on. */
+static void decode_later(tw_decoder *d, const tw_op *op)
+{
+    tw_membuf *buffer = TW_NEW(d->arena, tw_membuf);
+    *buffer = (tw_membuf){.value = &op->results[0], .elem = op->results[0].type->elem};
+    tw_map_put_ptr(&d->buffers, &op->results[0], buffer);
+}
+
+/* Decided at once: views of the buffer come behind it. */
+static void decode_renew(tw_decoder *d, const tw_op *op)
+{
+    tw_membuf *buffer = tw_decode_buffer(d, op, tw_operand(op, 0));
+    tw_type type = tw_op_attr(op, "type")->u.type;
+    int64_t count = 1, size;
+    size_t bytes;
+    for (unsigned i = 0; i < type->rank; i++)
+        if (!tw_machine_size(d->m, type->dims[i], &size) || size < 0 ||
+            !tw_mul_i64(count, size, &count))
+            tw_machine_fail(d->m, op, "a size of %s is not known or negative",
+                            tw_print_type(d->m->ctx, type));
+    if (!tw_elem_bytes(buffer->elem, (uint64_t)count, &bytes))
+        tw_machine_fail(d->m, op, "the buffer is too large");
+    buffer->count = (size_t)count;
+    buffer->data = tw_arena_alloc(d->arena, bytes);
+    buffer->written = TW_NEW_ARRAY(d->arena, uint32_t, buffer->count);
+}
+
 static void decode_alloc(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
 {
+    if (tw_op_attr(op, "later")) {
+        decode_later(d, op);
+        return;
+    }
     tw_membuf *buffer = tw_decode_new_buffer(d, op, &op->results[0]);
     size_t bytes;
     if (!tw_elem_bytes(buffer->elem, buffer->count, &bytes))
@@ -283,10 +315,12 @@ static void decode_call(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     tw_decode_emit(d, out, tw_exec_call, op, 0)->extra = call;
 }
 
-static bool is_no_bind(tw_op *op, void *data)
+/* What may change sizes, or is decided when it is decoded. */
+static bool may_wait(tw_op *op, void *data)
 {
     (void)data;
-    return !tw_is_loop(op, TW_LOOP_BIND);
+    return !tw_is_loop(op, TW_LOOP_BIND) && !tw_is_loop(op, TW_LOOP_PROVIDE) &&
+           !tw_is_loop(op, TW_LOOP_CHECK) && !tw_is_loop(op, TW_LOOP_RENEW);
 }
 
 /* core.if and core.loop; the operands before the condition are those of the loop. */
@@ -298,7 +332,7 @@ static void decode_control(tw_decoder *d, tw_instr_vec *out, const tw_op *op, tw
         code->number = tw_decode_buffer(d, op, tw_operand(op, 0));
         code->trips = tw_decode_buffer(d, op, tw_operand(op, 1));
     }
-    if (!tw_walk((tw_op *)op, is_no_bind, NULL))
+    if (!tw_walk((tw_op *)op, may_wait, NULL))
         code->function = d;
     for (unsigned i = 0; i < op->n_regions && !code->function; i++)
         code->regions[i] = tw_decode_region(d, &op->regions[i]);
@@ -341,6 +375,9 @@ void tw_decode_op(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
         return;
     case TW_LOOP_BIND:
         decode_bind(d, out, op);
+        return;
+    case TW_LOOP_RENEW:
+        decode_renew(d, op);
         return;
     case TW_LOOP_PROVIDE:
         decode_provide(d, op);

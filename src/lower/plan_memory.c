@@ -99,7 +99,8 @@ static void number_steps(planner *p, tw_op *func)
 
 static bool add_buffer(planner *p, tw_op *alloc)
 {
-    if (p->module && tw_core_is_bound_type(p->module, alloc->results[0].type))
+    if (tw_op_attr(alloc, "later") ||
+        (p->module && tw_core_is_bound_type(p->module, alloc->results[0].type)))
         return true;
     buffer *b = TW_NEW(p->arena, buffer);
     *b = (buffer){.alloc = alloc, .number = p->buffers.len, .first = SIZE_MAX};

@@ -14,7 +14,9 @@
  *
  * graph.if becomes core.if, whose branches compute into the buffers of its results. graph.loop
  * becomes core.loop: a state has one buffer, which a trip reads and overwrites at its end; a row of
- * results is copied to its place in their stack.
+ * results is copied to its place in their stack. Where sizes differ between branches or trips the
+ * buffer is a slot: loop.alloc {later}, which loop.renew gives memory for one value after another,
+ * and which is seen through views of the types of what it holds.
  *
  * The module's attribute `symbols` lists the symbols that the inputs' sizes define. */
 #include "lower/to_loops.h"
@@ -104,9 +106,17 @@ static tw_value *view(to_loops *t, tw_value *buffer, tw_type tensor, int64_t off
     return view_at(t, buffer, buffer_of(t->ctx, tensor), offset);
 }
 
+/* Memory for values of several sizes. */
+static bool is_slot(const tw_value *buffer)
+{
+    return buffer->op && tw_is_loop(buffer->op, TW_LOOP_ALLOC) && tw_op_attr(buffer->op, "later");
+}
+
 static tw_value *buffer_for(to_loops *t, tw_value *value)
 {
     tw_value *buffer = tw_map_get_ptr(&t->buffers, value);
+    if (buffer && is_slot(buffer))
+        return view(t, buffer, value->type, 0);
     if (buffer)
         return buffer;
     tw_attr constant = tw_graph_constant_value(value);
@@ -181,10 +191,20 @@ static void provide(to_loops *t, tw_value *output)
         tw_build(&t->body, &tw_loop_ops[TW_LOOP_PROVIDE], &output, 1, NULL, 0, NULL);
 }
 
+/* The slot's memory, made anew for that type. */
+static tw_value *renew(to_loops *t, tw_value *slot, tw_type type)
+{
+    tw_build(&t->body, &tw_loop_ops[TW_LOOP_RENEW], &slot, 1, NULL, 0, "type",
+             tw_attr_type(t->ctx, type), NULL);
+    return view_at(t, slot, type, 0);
+}
+
 /* Where a result is to be computed: an output argument or fresh memory. */
 static tw_value *result_buffer(to_loops *t, tw_value *result)
 {
     tw_value *planned = tw_map_get_ptr(&t->planned, result);
+    if (planned && is_slot(planned))
+        planned = renew(t, planned, buffer_of(t->ctx, result->type));
     if (planned && is_bound(t, planned)) {
         provide(t, planned);
         planned = view(t, planned, result->type, 0);
@@ -256,7 +276,7 @@ static bool can_plan(const to_loops *t, const tw_op *ret, const tw_value *base,
 {
     bool can = is_kernel_result(base) && base->op->region == ret->region &&
                !is_routine(t, base->op) && !tw_map_get_ptr(&t->planned, base);
-    for (unsigned i = 0; can && i < output->type->rank; i++)
+    for (unsigned i = 0; can && !is_slot(output) && i < output->type->rank; i++)
         can = is_bound_before(t, output->type->dims[i], base->op);
     return can;
 }
@@ -278,8 +298,9 @@ static void plan_outputs(to_loops *t, const tw_op *ret, tw_value *const *outputs
         tw_value *base = base_of(tw_operand(ret, i));
         if (can_plan(t, ret, base, outputs[i]))
             tw_map_put_ptr(&t->planned, base,
-                           is_bound(t, outputs[i]) ? outputs[i]
-                                                   : view(t, outputs[i], base->type, 0));
+                           is_bound(t, outputs[i]) || is_slot(outputs[i])
+                               ? outputs[i]
+                               : view(t, outputs[i], base->type, 0));
     }
 }
 
@@ -343,8 +364,10 @@ static void copy_output(to_loops *t, tw_value *value, tw_value *output)
 {
     tw_value *planned = tw_map_get_ptr(&t->planned, base_of(value));
     provide(t, output);
-    if (!planned || memory_of(planned) != memory_of(output))
-        copy_buffer(t, buffer_for(t, value), output);
+    if (planned && memory_of(planned) == memory_of(output))
+        return;
+    tw_value *from = buffer_for(t, value);
+    copy_buffer(t, from, is_slot(output) ? renew(t, output, from->type) : output);
 }
 
 /* ---- Control flow ---- */
@@ -384,12 +407,34 @@ static bool lower_branch(to_loops *t, tw_region *from, tw_op *made, unsigned reg
     return true;
 }
 
+/* A slot for a result, which need not be where the function's results are. */
+static tw_value *slot_for(to_loops *t, tw_value *result)
+{
+    tw_type type = buffer_of(t->ctx, result->type);
+    tw_op *op = tw_build(&t->body, &tw_loop_ops[TW_LOOP_ALLOC], NULL, 0, &type, 1, "later",
+                         tw_attr_unit(t->ctx), NULL);
+    tw_value *slot = tw_result(op, 0);
+    if (result->name)
+        tw_value_set_name(slot, result->name);
+    tw_map_put_ptr(&t->planned, result, NULL);
+    tw_map_put_ptr(&t->buffers, result, slot);
+    return slot;
+}
+
+static bool same_in_branches(const tw_op *op, unsigned i)
+{
+    tw_type type = op->results[i].type;
+    return tw_operand(op->regions[0].last, i)->type == type &&
+           tw_operand(op->regions[1].last, i)->type == type;
+}
+
 static bool lower_if(to_loops *t, tw_op *op)
 {
     tw_value *condition = buffer_for(t, tw_operand(op, 0));
     tw_value **results = TW_NEW_ARRAY(t->arena, tw_value *, op->n_results);
     for (unsigned i = 0; i < op->n_results; i++)
-        results[i] = result_buffer(t, tw_result(op, i));
+        results[i] = same_in_branches(op, i) ? result_buffer(t, tw_result(op, i))
+                                             : slot_for(t, tw_result(op, i));
     tw_op *made = tw_build(&t->body, &tw_core_ops[TW_CORE_IF], &condition, 1, NULL, 0, NULL);
     return lower_branch(t, &op->regions[0], made, 0, results) &&
            lower_branch(t, &op->regions[1], made, 1, results);
@@ -443,6 +488,19 @@ static bool runs_to_the_end(const tw_op *loop)
     return true;
 }
 
+/* Whether a state has one type throughout. */
+static bool keeps_type(const loop_parts *p, unsigned i)
+{
+    tw_type type = p->op->results[i].type;
+    return tw_operand(p->op, 2 + i)->type == type && p->body->args[1 + i]->type == type &&
+           tw_operand(p->body->last, 1 + i)->type == type;
+}
+
+static void set_state(to_loops *t, tw_value *state, tw_value *value)
+{
+    copy_buffer(t, value, is_slot(state) ? renew(t, state, value->type) : state);
+}
+
 static void open_loop(to_loops *t, loop_parts *p)
 {
     tw_op *op = p->op;
@@ -459,21 +517,23 @@ static void open_loop(to_loops *t, loop_parts *p)
     p->states = TW_NEW_ARRAY(t->arena, tw_value *, op->n_results + 1);
     p->stacks = p->states + p->n_states;
     for (unsigned i = 0; i < op->n_results; i++)
-        p->states[i] = result_buffer(t, tw_result(op, i));
+        p->states[i] = i < p->n_states && !keeps_type(p, i) ? slot_for(t, tw_result(op, i))
+                                                            : result_buffer(t, tw_result(op, i));
     for (unsigned i = 0; i < p->n_states; i++)
-        copy_buffer(t, buffer_for(t, tw_operand(op, 2 + i)), p->states[i]);
+        set_state(t, p->states[i], buffer_for(t, tw_operand(op, 2 + i)));
 }
 
 /* A copy of the value when its memory is that of a state: another state's next value must not be
  * overwritten by its own. NULL when it is the state itself. */
 static tw_value *next_state(to_loops *t, const loop_parts *p, unsigned i)
 {
-    tw_value *value = buffer_for(t, tw_operand(p->body->last, 1 + i));
-    if (value == p->states[i])
+    tw_value *next = tw_operand(p->body->last, 1 + i);
+    if (next == p->body->args[1 + i])
         return NULL;
+    tw_value *value = buffer_for(t, next);
     for (unsigned k = 0; k < p->n_states; k++)
         if (memory_of(value) == memory_of(p->states[k])) {
-            tw_value *copy = tw_loop_alloc(&t->body, p->states[i]->type, NULL);
+            tw_value *copy = tw_loop_alloc(&t->body, value->type, NULL);
             copy_buffer(t, value, copy);
             return copy;
         }
@@ -493,7 +553,7 @@ static void close_trip(to_loops *t, const loop_parts *p)
         next[i] = next_state(t, p, i);
     for (unsigned i = 0; i < p->n_states; i++)
         if (next[i])
-            copy_buffer(t, next[i], p->states[i]);
+            set_state(t, p->states[i], next[i]);
 }
 
 static bool lower_loop(to_loops *t, tw_op *op)

@@ -315,8 +315,9 @@ void tw_cg_frame_close(tw_cg *cg);
 /* Whether the frame holds the buffer's pointer; the pointer, loaded where the builder stands. */
 bool tw_cg_in_frame(const tw_cg *cg, const tw_value *buffer);
 LLVMValueRef tw_cg_frame_pointer(tw_cg *cg, const tw_value *buffer);
-/* loop.alloc of a size that binds define, loop.bind, loop.provide. */
+/* loop.alloc of a size that binds define, loop.renew, loop.bind, loop.provide. */
 void tw_cg_frame_alloc(tw_cg *cg, tw_op *op);
+void tw_cg_renew(tw_cg *cg, tw_op *op);
 void tw_cg_bind(tw_cg *cg, tw_op *op);
 /* "node Reshape 'r': ", or nothing. */
 const char *tw_cg_where(tw_cg *cg, const tw_op *op);

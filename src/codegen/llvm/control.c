@@ -156,6 +156,9 @@ void tw_cg_op(tw_cg *cg, tw_op *op)
     case TW_LOOP_BIND:
         tw_cg_bind(cg, op);
         break;
+    case TW_LOOP_RENEW:
+        tw_cg_renew(cg, op);
+        break;
     case TW_LOOP_PROVIDE:
         tw_cg_provide(cg, op);
         break;

@@ -192,8 +192,8 @@ static bool is_place(const tw_op *op)
 static bool is_step(const tw_cg *cg, const tw_op *op)
 {
     return tw_is_core(op, TW_CORE_CALL) || tw_is_loop(op, TW_LOOP_BIND) ||
-           tw_is_loop(op, TW_LOOP_PROVIDE) || tw_is_loop(op, TW_LOOP_CHECK) ||
-           tw_is_loop(op, TW_LOOP_ROUTINE) ||
+           tw_is_loop(op, TW_LOOP_PROVIDE) || tw_is_loop(op, TW_LOOP_RENEW) ||
+           tw_is_loop(op, TW_LOOP_CHECK) || tw_is_loop(op, TW_LOOP_ROUTINE) ||
            (tw_is_loop(op, TW_LOOP_ALLOC) && tw_cg_in_frame(cg, &op->results[0]));
 }
 

@@ -36,7 +36,8 @@ static bool give_place(tw_op *op, void *data)
         return true;
     if (l->kind == TW_LOOP_PROVIDE)
         add_place(l, tw_operand(op, 0));
-    else if (!tw_op_attr(op, "offset") && !tw_type_is_static(op->results[0].type))
+    else if (tw_op_attr(op, "later") ||
+             (!tw_op_attr(op, "offset") && !tw_type_is_static(op->results[0].type)))
         add_place(l, &op->results[0]);
     return true;
 }
@@ -147,18 +148,29 @@ void tw_cg_frame_set(tw_cg *cg, const tw_value *buffer, LLVMValueRef memory)
     LLVMBuildStore(cg->b, memory, at);
 }
 
-void tw_cg_frame_alloc(tw_cg *cg, tw_op *op)
+/* Memory of that type for the buffer. */
+static void give_memory(tw_cg *cg, const tw_op *op, const tw_value *buffer, tw_type type)
 {
-    tw_type type = op->results[0].type;
     tw_cg_check_size(cg, op, type);
-    tw_cg_frame_set(cg, &op->results[0], LLVMConstNull(cg->ptr));
+    tw_cg_frame_set(cg, buffer, LLVMConstNull(cg->ptr));
     LLVMTypeRef args[] = {cg->ptr, cg->i64};
     LLVMTypeRef signature = LLVMFunctionType(cg->ptr, args, 2, false);
     LLVMValueRef alloc = tw_cg_host_field(cg, offsetof(tw_abi_host, alloc), cg->ptr);
     LLVMValueRef values[] = {cg->fn->host, bytes_of(cg, op, type)};
     LLVMValueRef memory = LLVMBuildCall2(cg->b, signature, alloc, values, 2, "");
-    LLVMBuildStore(cg->b, memory, pointer_word(cg, &op->results[0]));
+    LLVMBuildStore(cg->b, memory, pointer_word(cg, buffer));
     tw_cg_exit_if(cg, LLVMBuildIsNull(cg->b, memory, ""), "no memory for an intermediate value");
+}
+
+void tw_cg_frame_alloc(tw_cg *cg, tw_op *op)
+{
+    if (!tw_op_attr(op, "later"))
+        give_memory(cg, op, &op->results[0], op->results[0].type);
+}
+
+void tw_cg_renew(tw_cg *cg, tw_op *op)
+{
+    give_memory(cg, op, tw_operand(op, 0), tw_op_attr(op, "type")->u.type);
 }
 
 /* host->output(index, dims) */

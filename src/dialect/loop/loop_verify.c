@@ -321,6 +321,16 @@ static bool verify_cast(tw_context *ctx, const tw_op *op)
     return true;
 }
 
+static bool verify_renew(tw_context *ctx, const tw_op *op)
+{
+    const tw_value *buffer = tw_operand(op, 0);
+    tw_type type = tw_op_attr(op, "type")->u.type;
+    if (!buffer->op || !tw_is_loop(buffer->op, TW_LOOP_ALLOC) || !tw_op_attr(buffer->op, "later"))
+        return tw_error(ctx, op->loc, "'loop.renew' takes a loop.alloc with 'later'");
+    return (type->kind == TW_TYPE_BUFFER && type->elem == buffer->type->elem) ||
+           wrong_type(ctx, op, "the type", type, "a buffer of the same elements");
+}
+
 /* What element types an operation of one type throughout computes on. */
 static bool verify_elementwise(tw_context *ctx, const tw_op *op)
 {
@@ -367,6 +377,8 @@ bool tw_loop_verify(tw_context *ctx, const tw_op *op)
         return verify_routine(ctx, op);
     case TW_LOOP_PROVIDE:
         return verify_provide(ctx, op);
+    case TW_LOOP_RENEW:
+        return verify_renew(ctx, op);
     case TW_LOOP_LOAD:
     case TW_LOOP_STORE:
         return verify_access(ctx, op);

@@ -1,6 +1,9 @@
 /* op_control.c: If. A branch that is known to be taken is inlined; otherwise both become regions of
  * a graph.if.
  *
+ * Where a tensor has other sizes in one branch than in the other both give its sizes, too, and a
+ * bind behind the operation makes symbols of them.
+ *
  * Models guard against sizes that do not occur by branches that make no sense for the sizes that
  * do: one that cannot be imported becomes graph.fail, with a warning. */
 #include "import/onnx/import.h"
@@ -115,13 +118,58 @@ static bool fill_in(tw_onnx_node *n, branch *b, const branch *other)
     return good;
 }
 
-/* Both branches must agree on the type of a tensor. */
+/* Both branches must agree on the type of a tensor, save its sizes. */
 static bool unify(tw_onnx_node *n, tw_type a, tw_type b)
 {
-    return a == b || tw_onnx_error(n,
-                                   "an output is %s in one branch and %s in the other; only equal "
-                                   "types are supported",
-                                   tw_gb_type_text(n->g, a), tw_gb_type_text(n->g, b));
+    return (a->elem == b->elem && a->rank == b->rank) ||
+           tw_onnx_error(n,
+                         "an output is %s in one branch and %s in the other; element type and "
+                         "number of dimensions must be the same",
+                         tw_gb_type_text(n->g, a), tw_gb_type_text(n->g, b));
+}
+
+static bool varies(const branch *yes, const branch *no, size_t i)
+{
+    return yes->leaves.tensors.data[i]->type != no->leaves.tensors.data[i]->type;
+}
+
+/* Lets the branch give the sizes of tensors that vary, too. */
+static bool add_sizes(tw_onnx_node *n, branch *b, const branch *yes, const branch *no, size_t count)
+{
+    tw_builder here = n->g->b;
+    bool good = true;
+    n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
+    for (size_t i = 0; i < count && good; i++) {
+        tw_value *sizes =
+            varies(yes, no, i) ? tw_onnx_sizes_of(n->g, b->leaves.tensors.data[i]) : NULL;
+        good = sizes || !varies(yes, no, i);
+        if (sizes)
+            tw_vec_push(n->im->arena, &b->leaves.tensors, sizes);
+    }
+    n->g->b = here;
+    return good;
+}
+
+static bool has_bundles(const tw_onnx_node *n, const branch *b)
+{
+    for (unsigned i = 0; i < n->n_out; i++)
+        if (tw_onnx_as_bundle(b->out[i]))
+            return true;
+    return false;
+}
+
+/* The type of result i, of which `sizes` are the sizes; what both branches say of a size is so. */
+static tw_type bind_type(tw_onnx_node *n, const branch *yes, const branch *no, size_t i,
+                         tw_value *sizes)
+{
+    tw_type a = yes->leaves.tensors.data[i]->type, b = no->leaves.tensors.data[i]->type;
+    tw_expr hints[TW_MAX_RANK] = {0};
+    if (!has_bundles(n, yes))
+        tw_onnx_declared_dims(n, (unsigned)i, a->rank, hints);
+    for (unsigned d = 0; d < a->rank; d++)
+        hints[d] = a->dims[d] == b->dims[d] ? a->dims[d] : hints[d];
+    const tw_expr *dims = tw_onnx_bind_sizes(n, sizes, hints, "sizes of what a branch gives");
+    return dims ? tw_type_tensor(n->ctx, a->elem, a->rank, dims, NULL) : NULL;
 }
 
 static bool check_structure(tw_onnx_node *n, const branch *yes, const branch *no)
@@ -146,23 +194,29 @@ static void close_branch(tw_onnx_node *n, const branch *b, tw_region *region)
 }
 
 /* The operation proper, in place of `draft`, whose results are not known yet. */
-static bool close_if(tw_onnx_node *n, tw_op *draft, const branch *yes, const branch *no)
+static bool close_if(tw_onnx_node *n, tw_op *draft, branch *yes, branch *no)
 {
     size_t count = yes->leaves.tensors.len;
-    tw_value *condition = tw_operand(draft, 0);
-    tw_op *op = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, (unsigned)count);
-    tw_value **results = TW_NEW_ARRAY(n->im->arena, tw_value *, count + 1);
-    tw_value *const *next = results;
-    for (size_t i = 0; i < count; i++) {
-        tw_type type = yes->leaves.tensors.data[i]->type;
-        if (!unify(n, type, no->leaves.tensors.data[i]->type))
+    for (size_t i = 0; i < count; i++)
+        if (!unify(n, yes->leaves.tensors.data[i]->type, no->leaves.tensors.data[i]->type))
             return false;
-        op->results[i].type = type;
-        results[i] = tw_result(op, (unsigned)i);
-    }
+    if (!add_sizes(n, yes, yes, no, count) || !add_sizes(n, no, yes, no, count))
+        return false;
+    tw_value *condition = tw_operand(draft, 0);
+    size_t all = yes->leaves.tensors.len, sizes = count;
+    tw_op *op = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, (unsigned)all);
+    tw_value **results = TW_NEW_ARRAY(n->im->arena, tw_value *, all + 1);
+    tw_value *const *next = results;
     close_branch(n, yes, &op->regions[0]);
     close_branch(n, no, &op->regions[1]);
     tw_op_erase(draft);
+    for (size_t i = 0; i < all; i++) {
+        results[i] = tw_result(op, (unsigned)i);
+        results[i]->type = yes->leaves.tensors.data[i]->type;
+    }
+    for (size_t i = 0; i < count; i++)
+        if (varies(yes, no, i) && !(results[i]->type = bind_type(n, yes, no, i, results[sizes++])))
+            return false;
     for (unsigned i = 0; i < n->n_out; i++)
         tw_onnx_set(n, i, tw_onnx_with_leaves(n->im, yes->out[i], &next));
     return tw_gb_verify(n->g, op);

@@ -1,0 +1,51 @@
+/* loop.h: graph.loop under construction, for Loop and Scan. */
+#ifndef TW_IMPORT_ONNX_LOOP_H
+#define TW_IMPORT_ONNX_LOOP_H
+
+#include "import/onnx/import.h"
+
+/* States may change sizes from trip to trip: such a state has a vector of its sizes as a state
+ * beside it, from which binds make symbols within each trip and behind the loop. When only the run
+ * knows how many rows there will be, the trips are counted by one more state. */
+typedef struct tw_onnx_loop {
+    tw_onnx_node *n;
+    tw_gb *g;
+    const Onnx__GraphProto *body;
+    unsigned first_state_out;   /* of the body's outputs: 1 for Loop, whose condition comes first */
+    tw_value *trips, *go;       /* scalars */
+    tw_value *const *initial;   /* of the states */
+    tw_value *const *sequences; /* Scan: inputs to take slices of, along axis 0 */
+    unsigned n_states, n_sequences, n_stacks;
+    uint32_t *open; /* per state: axes whose sizes change, as bits */
+    bool counted;   /* the number of rows is */
+    tw_op *op;
+    tw_builder here;    /* where op stands */
+    size_t known_sizes; /* symbols that were there before the body */
+    tw_value **out;     /* of the body: condition, states, rows */
+    tw_value **results; /* states, rows */
+    bool again;         /* more axes were found to be open */
+} tw_onnx_loop;
+
+/* Makes the operation and goes on in its region, whose arguments have their types then. False with
+ * an error. */
+bool tw_onnx_loop_open(tw_onnx_loop *l);
+/* The body was imported: adjusts what it gives to the states' types. Sets `again` when a state
+ * turns out to change a size that it was taken to keep. */
+bool tw_onnx_loop_settle(tw_onnx_loop *l);
+/* Takes the operation away, to begin anew. */
+void tw_onnx_loop_drop(tw_onnx_loop *l);
+/* Ends the body, goes on behind the operation, and sets the results. `rows`: how many rows there
+ * are, or when they are counted how many there may be. */
+bool tw_onnx_loop_close(tw_onnx_loop *l, tw_expr rows);
+
+tw_value *tw_onnx_loop_scalar(tw_gb *g, tw_elem elem, int64_t value);
+/* Whether the value is known to be true. */
+bool tw_onnx_loop_is_true(tw_gb *g, const tw_value *value);
+
+/* One body after the other, when a state is a sequence or changes what it is. False with an error,
+ * as when the number of trips is not known. */
+bool tw_onnx_unroll(tw_onnx_loop *l);
+/* An argument as the body's own input declares it: exporters say [1] for a scalar. */
+tw_value *tw_onnx_loop_argument(tw_onnx_loop *l, tw_value *x, unsigned input);
+
+#endif

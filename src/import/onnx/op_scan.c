@@ -1,0 +1,206 @@
+/* op_scan.c: Scan becomes a graph.loop of as many trips as its sequences have elements; it takes
+ * slices by gathers. What is to run backwards or along another axis is turned round before and
+ * behind. */
+#include "import/onnx/loop.h"
+
+static bool import_scan_body(tw_onnx_loop *l)
+{
+    const tw_region *region = &l->op->regions[0];
+    unsigned n_in = l->n_states + l->n_sequences;
+    tw_value **in = TW_NEW_ARRAY(l->n->im->arena, tw_value *, n_in + 1);
+    l->out = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->body->n_output + 1);
+    for (unsigned i = 0; i < l->n_states; i++)
+        in[i] = region->args[1 + i];
+    for (unsigned i = 0; i < l->n_sequences; i++)
+        if (!(in[l->n_states + i] = tw_gb_gather(l->g, l->sequences[i], region->args[0], 0)))
+            return false;
+    l->out[0] = tw_onnx_loop_scalar(l->g, TW_BOOL, 1);
+    return tw_onnx_inline_graph(l->n, l->body, in, n_in, l->out + 1);
+}
+
+/* What Scan's attributes say of its sequences and stacks. */
+typedef struct scan {
+    tw_onnx_loop l;
+    tw_value **in; /* states, then sequences */
+    unsigned n_in;
+    const int64_t *in_axes, *out_axes;  /* NULL: all 0 */
+    const int64_t *backwards, *reverse; /* of sequences and stacks; NULL: none */
+    size_t n_in_axes, n_out_axes, n_backwards, n_reverse;
+    tw_expr length;
+} scan;
+
+static bool list(scan *s, const char *name, const int64_t **out, size_t *count, size_t wanted)
+{
+    bool ok = true;
+    *out = tw_onnx_int_list(s->l.n, name, count, &ok);
+    return ok && (!*out || *count == wanted ||
+                  tw_onnx_error(s->l.n, "attribute '%s' has %zu entries; %zu are needed", name,
+                                *count, wanted));
+}
+
+static bool read_scan(scan *s)
+{
+    tw_onnx_loop *l = &s->l;
+    bool ok = true;
+    unsigned inputs = s->n_in;
+    int64_t sequences = tw_onnx_int(l->n, "num_scan_inputs", 0, &ok);
+    l->body = tw_onnx_graph(l->n, "body");
+    if (!ok || !l->body)
+        return false;
+    if (sequences < 1 || sequences > inputs)
+        return tw_onnx_error(l->n, "attribute 'num_scan_inputs' is %lld for %u inputs",
+                             (long long)sequences, inputs);
+    l->n_sequences = (unsigned)sequences;
+    l->n_states = inputs - l->n_sequences;
+    if (l->body->n_input != inputs || l->body->n_output < l->n_states)
+        return tw_onnx_error(l->n,
+                             "the body has %zu inputs and %zu outputs for %u inputs and %u "
+                             "states",
+                             l->body->n_input, l->body->n_output, inputs, l->n_states);
+    l->n_stacks = (unsigned)l->body->n_output - l->n_states;
+    for (unsigned i = 0; i < inputs; i++)
+        if (!s->in[i])
+            return tw_onnx_error(l->n, "input %u is missing", i + l->n->n_in - inputs);
+    l->initial = s->in;
+    return l->n->n_out <= l->body->n_output ||
+           tw_onnx_error(l->n, "%u outputs; the body gives %zu", l->n->n_out, l->body->n_output);
+}
+
+/* The axis moved to the front (or back from there). */
+static tw_value *move_axis(tw_gb *g, tw_value *x, unsigned from, unsigned to)
+{
+    int64_t perm[TW_MAX_RANK];
+    unsigned rank = x->type->rank, k = 0;
+    if (from == to)
+        return x;
+    for (unsigned i = 0; i < rank; i++) {
+        k += k == from;
+        perm[i] = i == to ? from : k++;
+    }
+    return tw_gb_transpose(g, x, perm);
+}
+
+static tw_value *flip(tw_gb *g, tw_value *x)
+{
+    tw_expr size = x->type->dims[0];
+    return tw_gb_slice_axis(g, x, 0, tw_expr_addc(g->ctx, size, -1), -1, size);
+}
+
+/* Inputs with the axis of the sequence in front, in the order of the trips. */
+static bool turn_sequences(scan *s)
+{
+    tw_onnx_loop *l = &s->l;
+    tw_value **turned = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->n_sequences);
+    for (unsigned i = 0; i < l->n_sequences; i++) {
+        tw_value *x = s->in[l->n_states + i];
+        unsigned axis;
+        if (!tw_onnx_axis(l->n, s->in_axes ? s->in_axes[i] : 0, x->type->rank, &axis))
+            return false;
+        x = move_axis(l->g, x, axis, 0);
+        if (x && s->backwards && s->backwards[i])
+            x = flip(l->g, x);
+        if (!x)
+            return false;
+        if (s->length && tw_gb_differ(l->g, s->length, x->type->dims[0]))
+            return tw_onnx_error(l->n, "sequences of %s and %s steps",
+                                 tw_print_expr(l->g->ctx, s->length, NULL),
+                                 tw_print_expr(l->g->ctx, x->type->dims[0], NULL));
+        s->length = s->length ? s->length : x->type->dims[0];
+        turned[i] = x;
+    }
+    l->sequences = turned;
+    return true;
+}
+
+/* Results as the model wants them. */
+static bool turn_stacks(scan *s, tw_value **results)
+{
+    tw_onnx_loop *l = &s->l;
+    for (unsigned i = 0; i < l->n_states + l->n_stacks; i++) {
+        tw_value *x = l->results[i];
+        unsigned axis, k = i - l->n_states;
+        if (i >= l->n_states) {
+            if (!tw_onnx_axis(l->n, s->out_axes ? s->out_axes[k] : 0, x->type->rank, &axis))
+                return false;
+            x = s->reverse && s->reverse[k] ? flip(l->g, x) : x;
+            x = x ? move_axis(l->g, x, 0, axis) : NULL;
+        }
+        if (!(results[i] = x))
+            return false;
+    }
+    return true;
+}
+
+/* The loop over s->in at the builder's place. */
+static bool build_scan(scan *s, tw_value **results)
+{
+    tw_onnx_loop *l = &s->l;
+    if (!turn_sequences(s))
+        return false;
+    l->trips = tw_onnx_size_of(l->g, l->sequences[0], 0);
+    l->go = tw_onnx_loop_scalar(l->g, TW_BOOL, 1);
+    if (!l->trips)
+        return false;
+    l->open = TW_NEW_ARRAY(l->n->im->arena, uint32_t, l->n_states + 1);
+    for (;;) {
+        if (!tw_onnx_loop_open(l) || !import_scan_body(l) || !tw_onnx_loop_settle(l))
+            return false;
+        if (!l->again)
+            return tw_onnx_loop_close(l, s->length) && turn_stacks(s, results);
+        tw_onnx_loop_drop(l);
+    }
+}
+
+static void set_results(tw_onnx_node *n, tw_value **results)
+{
+    for (unsigned i = 0; i < n->n_out; i++)
+        tw_onnx_set(n, i, results[i]);
+}
+
+bool tw_onnx_op_scan(tw_onnx_node *n)
+{
+    scan s = {.l = {.n = n, .g = n->g}, .in = n->in, .n_in = n->n_in};
+    tw_onnx_loop *l = &s.l;
+    if (!read_scan(&s) || !list(&s, "scan_input_axes", &s.in_axes, &s.n_in_axes, l->n_sequences) ||
+        !list(&s, "scan_output_axes", &s.out_axes, &s.n_out_axes, l->n_stacks) ||
+        !list(&s, "scan_input_directions", &s.backwards, &s.n_backwards, l->n_sequences) ||
+        !list(&s, "scan_output_directions", &s.reverse, &s.n_reverse, l->n_stacks))
+        return false;
+    tw_value **results = TW_NEW_ARRAY(n->im->arena, tw_value *, l->body->n_output);
+    if (!build_scan(&s, results))
+        return false;
+    set_results(n, results);
+    return true;
+}
+
+/* Version 8 scans each item of a batch: a loop around that of the scan. */
+bool tw_onnx_op_scan_8(tw_onnx_node *n)
+{
+    scan s = {.l = {.n = n, .g = n->g}, .in = n->in + 1, .n_in = n->n_in - 1};
+    if (n->in[0])
+        return tw_onnx_error(n, "input 0: lengths of the sequences are not supported; it may be "
+                                "left out");
+    if (!read_scan(&s) || !list(&s, "directions", &s.backwards, &s.n_backwards, s.l.n_sequences))
+        return false;
+    unsigned n_results = (unsigned)s.l.body->n_output;
+    tw_onnx_loop batch = {.n = n, .g = n->g, .n_stacks = n_results};
+    batch.trips = tw_onnx_size_of(n->g, s.in[0], 0);
+    batch.go = tw_onnx_loop_scalar(n->g, TW_BOOL, 1);
+    if (!batch.trips)
+        return false;
+    tw_expr size = s.in[0]->type->dims[0];
+    tw_value **items = TW_NEW_ARRAY(n->im->arena, tw_value *, s.n_in);
+    batch.out = TW_NEW_ARRAY(n->im->arena, tw_value *, n_results + 1);
+    if (!tw_onnx_loop_open(&batch))
+        return false;
+    for (unsigned i = 0; i < s.n_in; i++)
+        if (!(items[i] = tw_gb_gather(n->g, s.in[i], batch.op->regions[0].args[0], 0)))
+            return false;
+    s.l.initial = s.in = items;
+    batch.out[0] = tw_onnx_loop_scalar(n->g, TW_BOOL, 1);
+    if (!build_scan(&s, batch.out + 1) || !tw_onnx_loop_close(&batch, size))
+        return false;
+    for (unsigned i = 0; i < n->n_out; i++)
+        tw_onnx_set(n, i, batch.results[i]);
+    return true;
+}
