@@ -82,6 +82,7 @@ typedef struct tw_stage {
     tw_value *empty_buffer;
     const tw_expr *empty_index;
     double empty_value;
+    bool read_when_empty; /* even where that leaves the results without elements, it is read */
 } tw_stage;
 
 /* Opens a stage; the block's name is made unique in the kernel. */

@@ -60,6 +60,7 @@ static tw_value *sum(statistics *t, const char *suffix, tw_value *mean, bool squ
     tw_value *to = result_buffer(t, suffix + 1);
     tw_stage s;
     tw_stage_open(t->l, &s, tw_name(t->l, t->name, suffix), t->axes, t->rank);
+    s.read_when_empty = true;
     tw_value *x = tw_load(&s, t->x, t->index);
     if (mean)
         x = tw_s2(&s, TW_LOOP_SUB, x, tw_stage_load(&s, mean, t->result));

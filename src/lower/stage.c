@@ -106,7 +106,8 @@ static tw_expr when_empty(const tw_stage *s)
     tw_expr count = NULL;
     for (unsigned i = 0; i < s->n_axes; i++) {
         tw_expr size = s->axes[i].extent;
-        if (s->axes[i].reduce && tw_may_be_empty(size) && !empties_results(s->l->op, size))
+        if (s->axes[i].reduce && tw_may_be_empty(size) &&
+            (s->read_when_empty || !empties_results(s->l->op, size)))
             count = count ? tw_expr_mul(s->l->ctx, count, size) : size;
     }
     return count ? tw_expr_mulc(s->l->ctx, count, -1) : NULL;
