@@ -66,12 +66,19 @@ static void print_compiled(const tw_model *model)
         printf("  %12llu %12llu  %s %s\n", (unsigned long long)r->offset,
                (unsigned long long)r->size, r->type, r->name ? r->name : "");
     }
-    printf("\nmemory plan: arena of %.3f MB, %zu buffers (offset, size, live in kernels)\n",
-           (double)info->arena_size * 1e-6, info->buffers);
+    if (info->symbols)
+        printf("\nmemory plan: by the sizes of the inputs, %zu buffers (live in kernels)\n",
+               info->buffers);
+    else
+        printf("\nmemory plan: arena of %.3f MB, %zu buffers (offset, size, live in kernels)\n",
+               (double)info->arena_size * 1e-6, info->buffers);
     for (size_t i = 0; i < info->buffers; i++) {
         const tw_region_info *r = tw_model_buffer(model, i);
-        printf("  %12llu %12llu  %u-%u  %s %s\n", (unsigned long long)r->offset,
-               (unsigned long long)r->size, r->first, r->last, r->type, r->name ? r->name : "");
+        if (info->symbols)
+            printf("  %u-%u  %s %s\n", r->first, r->last, r->type, r->name ? r->name : "");
+        else
+            printf("  %12llu %12llu  %u-%u  %s %s\n", (unsigned long long)r->offset,
+                   (unsigned long long)r->size, r->first, r->last, r->type, r->name ? r->name : "");
     }
 }
 

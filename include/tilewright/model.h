@@ -126,9 +126,9 @@ typedef struct tw_abi_kernel {
 /* A buffer of the arena, for people who look at the memory plan; steps are kernel indices. */
 typedef struct tw_abi_buffer {
     const char *name;
-    const char *type; /* "1x64x56x56xf32" */
-    uint64_t offset, size;
-    uint32_t first, last; /* kernels that write it first and read it last */
+    const char *type;      /* "1x64x56x56xf32" */
+    uint64_t offset, size; /* 0 where they depend on symbols */
+    uint32_t first, last;  /* kernels that write it first and read it last */
 } tw_abi_buffer;
 
 /* A constant of the constants section, likewise. */
