@@ -7,9 +7,10 @@
  *     %c: buffer<n * 4 x f32> at the same time    ->    slot 1, offset = size of slot 0
  *
  * Buffers come from the largest to the smallest at typical sizes, so that a slot's first one is
- * mostly its largest; each goes into the smallest slot that certainly holds it, else one that it
- * may make larger, else a new one. What is certain are bounds of the difference of two sizes. When
- * there are too many slots, buffers stay without a place: the code takes memory for them. */
+ * mostly its largest; each goes into the smallest slot that certainly holds it, behind buffers of
+ * the same time if need be; else into one that it may make larger, else into a new one. What is
+ * certain are bounds of the difference of two sizes. When there are too many slots, buffers stay
+ * without a place: the code takes memory for them. */
 #include "lower/plan_memory.h"
 
 #include "base/arena.h"
@@ -17,22 +18,42 @@
 
 #include <stdlib.h>
 
-enum { TYPICAL = 128, MAX_SLOTS = 64, MAX_LARGEST = 4 };
+/* A slot is longer than its largest buffer by SLACK bytes: rounding up where one buffer ends behind
+ * another must not keep them from fitting. */
+enum {
+    TYPICAL = 128,
+    MAX_SLOTS = 64,
+    MAX_LARGEST = 4,
+    MAX_JOINED = 2,
+    SLACK = 8 * TW_PLAN_ALIGNMENT
+};
 
 typedef struct slot {
     tw_expr largest[MAX_LARGEST]; /* sizes none of which is certainly the larger */
     unsigned n;
     int64_t size;   /* at a typical run */
     tw_expr offset; /* NULL: none */
-    bool taken;     /* by a buffer that lives when the one being placed does */
+    /* Of the buffers in it that live when the one being placed does: where they end, NULL: none;
+     * `joined` ends, none of which is certainly the last, make it up, or `taken`: too many. */
+    tw_expr end;
+    unsigned joined;
+    bool taken;
+    bool nested; /* buffers lie behind others */
 } slot;
+
+/* Where a buffer lies. */
+typedef struct place_in_slot {
+    tw_expr start, end; /* bytes in the slot; the end is at most that */
+    unsigned slot;
+} place_in_slot;
 
 typedef struct slots {
     tw_context *ctx;
     tw_arena *arena;
     slot slots[MAX_SLOTS];
     unsigned n;
-    tw_lifetimes *placed;
+    tw_lifetimes *placed;   /* tw_plan_buffer */
+    place_in_slot **places; /* by the buffer's number; NULL: none */
 } slots;
 
 /* ---- Sizes ---- */
@@ -98,29 +119,62 @@ static void enlarge(slots *p, slot *s, tw_expr bytes)
     s->n = n + 1;
 }
 
-static void mark_taken(slots *p, const tw_plan_buffer *b)
+/* The slot holds a buffer that ends there at the time in question. */
+static void mark(slots *p, slot *s, tw_expr end)
+{
+    if (!s->end || certainly_holds(p->ctx, end, s->end)) {
+        s->end = end;
+    } else if (!certainly_holds(p->ctx, s->end, end)) {
+        s->taken = s->taken || s->joined++ == MAX_JOINED;
+        s->end = tw_expr_binary(p->ctx, TW_EXPR_MAX, s->end, end);
+    }
+}
+
+/* Marks the slots with what lives when b does. */
+static void mark_all(slots *p, const tw_plan_buffer *b)
 {
     void *around[TW_PLAN_MAX_NEIGHBOURS];
     size_t n;
     bool all = !tw_lifetimes_find(p->placed, b->first, b->last, TW_PLAN_MAX_NEIGHBOURS, around, &n);
-    for (unsigned i = 0; i < p->n; i++)
+    for (unsigned i = 0; i < p->n; i++) {
         p->slots[i].taken = all;
-    for (size_t i = 0; i < n && !all; i++)
-        p->slots[((const tw_plan_buffer *)around[i])->offset].taken = true;
+        p->slots[i].end = NULL;
+        p->slots[i].joined = 0;
+    }
+    for (size_t i = 0; i < n && !all; i++) {
+        const place_in_slot *at = p->places[((const tw_plan_buffer *)around[i])->number];
+        mark(p, &p->slots[at->slot], at->end);
+    }
+}
+
+/* Where a buffer ends at most that lies behind what lives at its time. */
+static tw_expr end_behind(slots *p, const slot *s, tw_expr bytes)
+{
+    if (!s->end)
+        return bytes;
+    return tw_expr_add(p->ctx, s->end, tw_expr_addc(p->ctx, bytes, TW_PLAN_ALIGNMENT - 1));
+}
+
+/* The size that the slot must have to hold the buffer as well. */
+static tw_expr needed_size(slots *p, const slot *s, tw_expr bytes)
+{
+    tw_expr end = end_behind(p, s, bytes);
+    return s->end ? tw_expr_addc(p->ctx, end, -SLACK) : end;
 }
 
 /* The slot for a buffer, or NULL when there are too many. */
 static slot *choose(slots *p, const tw_plan_buffer *b, tw_expr bytes)
 {
     slot *best = NULL, *other = NULL;
-    mark_taken(p, b);
+    mark_all(p, b);
     for (unsigned i = 0; i < p->n; i++) {
         slot *s = &p->slots[i];
         if (s->taken)
             continue;
-        if (slot_holds(p, s, bytes))
+        tw_expr needed = needed_size(p, s, bytes);
+        if (slot_holds(p, s, needed))
             best = !best || s->size < best->size ? s : best;
-        else if (s->n < MAX_LARGEST)
+        else if (s->n < MAX_LARGEST && typical_size(needed) <= s->size)
             other = !other || s->size < other->size ? s : other;
     }
     if (best)
@@ -130,7 +184,7 @@ static slot *choose(slots *p, const tw_plan_buffer *b, tw_expr bytes)
         *other = (slot){.size = b->size};
     }
     if (other)
-        enlarge(p, other, bytes);
+        enlarge(p, other, needed_size(p, other, bytes));
     return other;
 }
 
@@ -138,9 +192,15 @@ static void place(slots *p, tw_plan_buffer *b)
 {
     tw_expr bytes = bytes_of(p->ctx, b->alloc->results[0].type);
     slot *s = choose(p, b, bytes);
-    b->offset = s ? s - p->slots : -1;
-    if (s)
-        tw_lifetimes_add(p->placed, b->first, b->last, b);
+    if (!s)
+        return;
+    place_in_slot *at = TW_NEW(p->arena, place_in_slot);
+    *at = (place_in_slot){.start = s->end ? aligned(p->ctx, s->end) : tw_expr_const(p->ctx, 0),
+                          .end = end_behind(p, s, bytes),
+                          .slot = (unsigned)(s - p->slots)};
+    s->nested = s->nested || s->end;
+    p->places[b->number] = at;
+    tw_lifetimes_add(p->placed, b->first, b->last, b);
 }
 
 /* Offsets one behind the other; a slot that would make expressions too large gets none. */
@@ -152,6 +212,8 @@ static tw_expr stack_slots(slots *p)
         tw_expr size = aligned(p->ctx, s->largest[0]);
         for (unsigned k = 1; k < s->n; k++)
             size = tw_expr_binary(p->ctx, TW_EXPR_MAX, size, aligned(p->ctx, s->largest[k]));
+        if (s->nested)
+            size = tw_expr_addc(p->ctx, size, SLACK);
         tw_expr next = tw_expr_add(p->ctx, end, size);
         if (next->kind == TW_EXPR_INVALID)
             continue;
@@ -172,6 +234,7 @@ bool tw_plan_slots(tw_op *func, tw_plan_buffer **buffers, size_t n, size_t steps
     tw_arena *arena = tw_context_arena(ctx);
     slots *p = TW_NEW(arena, slots);
     *p = (slots){.ctx = ctx, .arena = arena, .placed = tw_lifetimes_create(arena, steps)};
+    p->places = TW_NEW_ARRAY(arena, place_in_slot *, n);
     for (size_t i = 0; i < n; i++) {
         tw_expr bytes = bytes_of(ctx, buffers[i]->alloc->results[0].type);
         if (bytes->kind == TW_EXPR_INVALID)
@@ -185,9 +248,11 @@ bool tw_plan_slots(tw_op *func, tw_plan_buffer **buffers, size_t n, size_t steps
         place(p, buffers[i]);
     tw_expr end = stack_slots(p);
     for (size_t i = 0; i < n; i++) {
-        const slot *s = buffers[i]->offset >= 0 ? &p->slots[buffers[i]->offset] : NULL;
-        if (s && s->offset)
-            tw_op_set_attr(buffers[i]->alloc, "offset", offset_attr(ctx, s->offset));
+        const place_in_slot *at = p->places[buffers[i]->number];
+        tw_expr base = at ? p->slots[at->slot].offset : NULL;
+        tw_expr offset = base ? tw_expr_add(ctx, base, at->start) : NULL;
+        if (offset && offset->kind != TW_EXPR_INVALID)
+            tw_op_set_attr(buffers[i]->alloc, "offset", offset_attr(ctx, offset));
     }
     tw_op_set_attr(func, "arena_size", offset_attr(ctx, end));
     return true;
