@@ -81,7 +81,9 @@ tw_value *tw_gb_conform(tw_gb *g, tw_value *x, const tw_expr *dims)
     for (unsigned i = 0; i < x->type->rank; i++)
         if (!tw_gb_check_equal(g, x->type->dims[i], dims[i], "sizes that must agree"))
             return NULL;
-    return emit_reshape(g, x, tensor(g, x->type->elem, x->type->rank, dims));
+    tw_type type = tensor(g, x->type->elem, x->type->rank, dims);
+    tw_named_attr same = {"same_sizes", tw_attr_bool(g->ctx, true)};
+    return type == x->type ? x : tw_gb_emit(g, TW_GRAPH_RESHAPE, &x, 1, type, &same, 1);
 }
 
 /* x with sizes that are neither 1 nor the broadcast shape's taken to be the latter. */

@@ -2,7 +2,7 @@
  *
  *     (d0*32 + d1*4 + 5) floordiv 16  ->  d0*2 + (d1 + 1) floordiv 4
  *     (d0*32 + d1*4 + 5) mod 16       ->  (d1 + 1) mod 4 * 4 + 1
- *     (d0 floordiv 4) floordiv 3      ->  d0 floordiv 12
+ *     (d0 floordiv 4) floordiv 3      ->  d0 floordiv 12, and so for sizes: d0 floordiv (n * m)
  *     (d0 mod 12) floordiv 4          ->  (d0 floordiv 4) mod 3 */
 #include "base/checked.h"
 #include "ir/expr_impl.h"
@@ -170,6 +170,8 @@ static tw_expr divide_rest(tw_context *ctx, tw_sum *rest, int64_t c)
         return divide(ctx, tw_expr_addc(ctx, x->lhs, add), product);
     if (single && rest->constant == 0 && is_const_op(x, TW_EXPR_MOD) && x->rhs->value % c == 0)
         return modulo(ctx, divide(ctx, x->lhs, c), x->rhs->value / c);
+    if (single && rest->constant == 0 && x->kind == TW_EXPR_FLOORDIV)
+        return tw_expr_binary(ctx, TW_EXPR_FLOORDIV, x->lhs, tw_expr_mulc(ctx, x->rhs, c));
     tw_expr sum = tw_sum_build(ctx, rest);
     if (sum->kind == TW_EXPR_INVALID)
         return sum;
@@ -326,7 +328,10 @@ static tw_expr divide_symbolic(tw_context *ctx, tw_expr_kind kind, tw_expr a, tw
     if (left->kind == TW_EXPR_INVALID)
         return left;
     bool none = left->kind == TW_EXPR_CONST && left->value == 0;
-    tw_expr part = none ? left : tw_expr_intern(ctx, kind, 0, NULL, left, b);
+    bool nested = kind == TW_EXPR_FLOORDIV && left->kind == TW_EXPR_FLOORDIV;
+    tw_expr part = none     ? left
+                   : nested ? tw_expr_binary(ctx, kind, left->lhs, tw_expr_mul(ctx, left->rhs, b))
+                            : tw_expr_intern(ctx, kind, 0, NULL, left, b);
     if (kind != TW_EXPR_MOD) {
         tw_sum_add(&whole, part, 1);
         part = tw_sum_build(ctx, &whole);

@@ -28,7 +28,7 @@ enum { MAX_ITERS = 32 };
 typedef struct buffer_axes {
     tw_value *buffer;
     unsigned rank;
-    int64_t size[TW_MAX_RANK];
+    const tw_expr *size; /* over symbols */
     bool dropped[TW_MAX_RANK], joined[TW_MAX_RANK];
 } buffer_axes;
 
@@ -36,7 +36,7 @@ typedef struct block_iters {
     tw_op *block;
     tw_op *outermost; /* loop, or the block itself */
     unsigned n;
-    int64_t extent[MAX_ITERS];
+    tw_expr extent[MAX_ITERS]; /* over symbols */
     bool reduce[MAX_ITERS], dropped[MAX_ITERS], joined[MAX_ITERS];
     const char *loop_name[MAX_ITERS];
 } block_iters;
@@ -53,15 +53,20 @@ typedef struct collapse {
 
 /* ---- Reading the kernel ---- */
 
+static bool is_one(tw_expr e)
+{
+    return tw_expr_is_const(e) && e->value == 1;
+}
+
 static void add_buffer(collapse *c, tw_value *value)
 {
     buffer_axes *b = TW_NEW(c->arena, buffer_axes);
     b->buffer = value;
     b->rank = value->type->rank;
+    b->size = value->type->dims;
     unsigned kept = 0;
     for (unsigned d = 0; d < b->rank; d++) {
-        b->size[d] = tw_type_dim(value->type, d);
-        b->dropped[d] = b->size[d] == 1;
+        b->dropped[d] = is_one(b->size[d]);
         b->joined[d] = true;
         kept += !b->dropped[d];
     }
@@ -85,30 +90,39 @@ static void keep_reduction(block_iters *b)
         b->dropped[last] = false;
 }
 
+/* Whether the conditions are the same for all iterations. */
+static bool is_uniform(tw_attr where)
+{
+    for (size_t i = 0; where && i < where->u.map.n; i++)
+        if (tw_expr_dim_count(where->u.map.exprs[i]))
+            return false;
+    return true;
+}
+
 /* Reads a block in a plain nest: a serial loop from 0 for each variable, in order, nothing else. */
 static bool read_block(tw_op *op, block_iters *out)
 {
     tw_attr extents = tw_op_attr(op, "extents"), bindings = tw_op_attr(op, "bindings");
     *out = (block_iters){.block = op, .outermost = op, .n = (unsigned)extents->u.map.n};
-    if (out->n > MAX_ITERS || tw_op_attr(op, "where") || tw_op_attr(op, "order") ||
+    if (out->n > MAX_ITERS || !is_uniform(tw_op_attr(op, "where")) || tw_op_attr(op, "order") ||
         tw_op_attr(op, "annotations"))
         return false;
     for (unsigned i = out->n; i-- > 0;) {
         tw_op *loop = out->outermost->region->parent;
         tw_expr binding = bindings->u.map.exprs[i];
-        int64_t lo, hi;
+        int64_t lo;
         if (!tw_is_loop(loop, TW_LOOP_FOR) || tw_op_attr(loop, "kind") ||
             tw_op_attr(loop, "annotations") || loop->regions[0].first != loop->regions[0].last ||
             binding->kind != TW_EXPR_DIM ||
             tw_operand(op, (unsigned)binding->value) != loop->regions[0].args[0])
             return false;
         tw_attr bounds = tw_op_attr(loop, "bounds");
+        out->extent[i] = extents->u.map.exprs[i];
         if (!tw_expr_as_const(bounds->u.map.exprs[0], &lo) || lo != 0 ||
-            !tw_expr_as_const(bounds->u.map.exprs[1], &hi) ||
-            !tw_expr_as_const(extents->u.map.exprs[i], &out->extent[i]) || hi != out->extent[i])
+            bounds->u.map.exprs[1] != out->extent[i])
             return false;
         out->reduce[i] = tw_block_iter_reduces(op, i);
-        out->dropped[i] = hi == 1;
+        out->dropped[i] = is_one(out->extent[i]);
         out->joined[i] = true;
         out->loop_name[i] = loop->regions[0].args[0]->name;
         out->outermost = loop;
@@ -122,7 +136,7 @@ static bool read_kernel(collapse *c, tw_op *kernel)
 {
     tw_region *body = &kernel->regions[0];
     for (unsigned i = 0; i < body->n_args; i++) {
-        if (body->args[i]->type->kind != TW_TYPE_BUFFER || !tw_type_is_static(body->args[i]->type))
+        if (body->args[i]->type->kind != TW_TYPE_BUFFER)
             return false;
         add_buffer(c, body->args[i]);
     }
@@ -199,7 +213,7 @@ static int operand_of(const collapse *c, const tw_op *op, unsigned first, unsign
 }
 
 /* Whether one expression treats the operands p (outer) and q as p * extent + q, or uses neither. */
-static bool is_joint_term(tw_context *ctx, tw_expr e, int p, int q, int64_t extent)
+static bool is_joint_term(tw_context *ctx, tw_expr e, int p, int q, tw_expr extent)
 {
     bool uses_p = p >= 0 && tw_expr_uses_dim(e, (unsigned)p);
     bool uses_q = q >= 0 && tw_expr_uses_dim(e, (unsigned)q);
@@ -207,12 +221,15 @@ static bool is_joint_term(tw_context *ctx, tw_expr e, int p, int q, int64_t exte
         return true;
     if (!uses_p || !uses_q)
         return false;
-    tw_expr zero[TW_MAX_EXPR_DIMS] = {0};
-    zero[p] = zero[q] = tw_expr_const(ctx, 0);
-    tw_expr rest = tw_expr_substitute(ctx, e, zero, TW_MAX_EXPR_DIMS);
-    int64_t coefficient[TW_MAX_EXPR_DIMS], constant;
-    return tw_expr_linear(tw_expr_sub(ctx, e, rest), coefficient, TW_MAX_EXPR_DIMS, &constant) &&
-           coefficient[p] == coefficient[q] * extent;
+    tw_expr at[TW_MAX_EXPR_DIMS] = {0};
+    at[p] = at[q] = tw_expr_const(ctx, 0);
+    tw_expr rest = tw_expr_substitute(ctx, e, at, TW_MAX_EXPR_DIMS);
+    at[q] = tw_expr_const(ctx, 1);
+    tw_expr step = tw_expr_sub(ctx, tw_expr_substitute(ctx, e, at, TW_MAX_EXPR_DIMS), rest);
+    tw_expr outer = tw_expr_mul(ctx, tw_expr_dim(ctx, (unsigned)p), extent);
+    tw_expr joint = tw_expr_add(ctx, outer, tw_expr_dim(ctx, (unsigned)q));
+    return step->kind != TW_EXPR_INVALID && tw_expr_dim_count(step) == 0 &&
+           tw_expr_sub(ctx, e, rest) == tw_expr_mul(ctx, step, joint);
 }
 
 /* Whether op (any operation in the block) treats the variables i, j as one. */
@@ -231,7 +248,7 @@ static bool treats_as_one(collapse *c, const tw_op *op, unsigned i, unsigned j)
     int p = operand_of(c, op, first, n, i), q = operand_of(c, op, first, n, j);
     if (p < 0 && q < 0)
         return true;
-    int64_t extent = c->current->extent[j];
+    tw_expr extent = c->current->extent[j];
     tw_loop_access a;
     buffer_axes *b = tw_loop_get_access(op, &a) ? tw_map_get_ptr(&c->by_value, a.buffer) : NULL;
     for (const char *const *name = tw_index_map_names(op); *name; name++) {
@@ -291,8 +308,8 @@ static bool find_joints(collapse *c)
 /* ---- Rewriting ---- */
 
 /* Sizes after collapsing: groups of joined axes; returns their number. */
-static unsigned groups(const bool *dropped, const bool *joined, const int64_t *size, unsigned n,
-                       int64_t *out)
+static unsigned groups(tw_context *ctx, const bool *dropped, const bool *joined,
+                       const tw_expr *size, unsigned n, tw_expr *out)
 {
     unsigned count = 0;
     bool open = false;
@@ -300,8 +317,8 @@ static unsigned groups(const bool *dropped, const bool *joined, const int64_t *s
         if (dropped[i])
             continue;
         if (!open)
-            out[count++] = 1;
-        out[count - 1] *= size[i];
+            out[count++] = tw_expr_const(ctx, 1);
+        out[count - 1] = tw_expr_mul(ctx, out[count - 1], size[i]);
         open = joined[i] && next_kept(dropped, n, i) < n;
     }
     return count;
@@ -322,7 +339,7 @@ static bool rewrite_access(tw_op *op, void *data)
             continue;
         tw_expr e = a.index->u.map.exprs[d];
         index[open ? count - 1 : count] =
-            open ? tw_expr_add(c->ctx, tw_expr_mulc(c->ctx, index[count - 1], b->size[d]), e) : e;
+            open ? tw_expr_add(c->ctx, tw_expr_mul(c->ctx, index[count - 1], b->size[d]), e) : e;
         count += !open;
         open = b->joined[d] && next_kept(b->dropped, b->rank, d) < b->rank;
     }
@@ -345,26 +362,28 @@ static void rebuild_block(collapse *c, block_iters *block)
 {
     tw_loop_iter iters[MAX_ITERS];
     unsigned last[MAX_ITERS], count = 0; /* the old variable that a group's one stands for */
-    int64_t extent[MAX_ITERS];
-    groups(block->dropped, block->joined, block->extent, block->n, extent);
+    tw_expr extent[MAX_ITERS];
+    groups(c->ctx, block->dropped, block->joined, block->extent, block->n, extent);
     tw_builder b = tw_builder_before(c->ctx, block->outermost);
     tw_value *vars[MAX_ITERS];
     for (unsigned i = 0; i < block->n; i++) {
         unsigned next = next_kept(block->dropped, block->n, i);
         if (block->dropped[i] || (block->joined[i] && next < block->n))
             continue;
-        tw_op *loop =
-            tw_loop_for(&b, tw_expr_const(c->ctx, 0), tw_expr_const(c->ctx, extent[count]), NULL, 0,
-                        "serial", block->loop_name[i]);
+        tw_op *loop = tw_loop_for(&b, tw_expr_const(c->ctx, 0), extent[count], NULL, 0, "serial",
+                                  block->loop_name[i]);
         vars[count] = loop->regions[0].args[0];
         b = tw_builder_at_end(c->ctx, &loop->regions[0], block->block->loc);
-        iters[count] =
-            (tw_loop_iter){block->block->regions[1].args[i]->name, block->reduce[i],
-                           tw_expr_const(c->ctx, extent[count]), tw_expr_dim(c->ctx, count)};
+        iters[count] = (tw_loop_iter){block->block->regions[1].args[i]->name, block->reduce[i],
+                                      extent[count], tw_expr_dim(c->ctx, count)};
         last[count++] = i;
     }
     tw_op *fresh =
         tw_loop_block(&b, tw_op_string(block->block, "sym_name", ""), iters, count, vars, count);
+    tw_attr where = tw_op_attr(block->block, "where");
+    if (where)
+        tw_op_set_attr(fresh, "where",
+                       tw_attr_map(c->ctx, count, where->u.map.exprs, where->u.map.n));
     for (unsigned i = 0; i < block->n; i++) {
         tw_value *by[2] = {NULL, NULL};
         for (unsigned g = 0; g < count; g++)
@@ -382,13 +401,10 @@ static void rebuild_block(collapse *c, block_iters *block)
 
 static bool rebuild_buffer(collapse *c, buffer_axes *b)
 {
-    int64_t sizes[TW_MAX_RANK];
     tw_expr dims[TW_MAX_RANK];
-    unsigned rank = groups(b->dropped, b->joined, b->size, b->rank, sizes);
+    unsigned rank = groups(c->ctx, b->dropped, b->joined, b->size, b->rank, dims);
     if (rank == b->rank)
         return false;
-    for (unsigned d = 0; d < rank; d++)
-        dims[d] = tw_expr_const(c->ctx, sizes[d]);
     b->buffer->type =
         tw_type_buffer(c->ctx, b->buffer->type->elem, rank, dims, b->buffer->type->scope);
     return true;

@@ -10,7 +10,18 @@
  *     loop.for %i = 0 to 8 { … %X[%i * 6 + %j] … }
  *     … %X[48 + %j] where (-%j) …
  *
- * Else (parallel loops, fused variables) the body is doubled under a loop.if. */
+ * Bounds over symbols are cut likewise, at expressions:
+ *
+ *     loop.for %i = 0 to (n + 5) floordiv 6 { … where (n - %i * 6 - %j - 1) … }
+ * becomes
+ *     loop.for %i = 0 to n floordiv 6 { … }
+ *     loop.for %i = n floordiv 6 to (n + 5) floordiv 6 { … where (n - %i * 6 - %j - 1) … }
+ *
+ * Else (parallel loops, fused variables) the body is doubled under a loop.if. The rest of a tile of
+ * few rows, %j being the variable of a loop that is to be unrolled, gets code for each number of
+ * rows, as no row's condition is then left to be asked:
+ *
+ *     loop.if (n - %i * 6 - 6) { 6 rows } else { loop.if (n - %i * 6 - 5) { 5 rows } else { … */
 #include "lower/flat.h"
 
 #include "base/arena.h"
@@ -21,7 +32,7 @@
 #include "dialect/loop/loop_ranges.h"
 
 /* Copies stop when the kernel has grown to that many operations. */
-enum { MAX_KERNEL_OPS = 6000, MAX_CONDITIONS = 16 };
+enum { MAX_KERNEL_OPS = 6000, MAX_CONDITIONS = 16, MAX_ROWS = 8, MAX_ROW_OPS = 3000 };
 
 /* Conditions (>= 0) on a loop's variable (dimension 0) and values from outside the loop. */
 typedef struct conditions {
@@ -30,6 +41,8 @@ typedef struct conditions {
     unsigned n_values;
     tw_expr exprs[MAX_CONDITIONS];
     unsigned n;
+    tw_expr rows; /* of a tile: holds when all of them are there; or NULL */
+    int64_t n_rows;
 } conditions;
 
 typedef struct specializer {
@@ -37,7 +50,9 @@ typedef struct specializer {
     tw_op *loop; /* whose conditions are collected */
     conditions found;
     tw_map doubled; /* loops whose bodies have been doubled */
+    tw_map pieces;  /* loops that cutting at an expression has left */
     size_t ops;     /* in the kernel */
+    size_t row_ops; /* in code for some of a tile's rows, when it is unrolled */
     uint64_t changes;
 } specializer;
 
@@ -59,16 +74,45 @@ static int value_number(tw_context *ctx, conditions *c, tw_value *value)
     return (int)c->n_values++;
 }
 
-static void add_condition(tw_context *ctx, conditions *c, tw_expr e)
+/* False when it holds anyway, or never. */
+static bool add_condition(tw_context *ctx, conditions *c, tw_expr e)
 {
     if (!tw_expr_uses_dim(e, 0) || tw_expr_at_least(ctx, e, 0, c->ranges, c->n_values) ||
         tw_expr_at_least(ctx, tw_expr_mulc(ctx, e, -1), 1, c->ranges, c->n_values) ||
         c->n == MAX_CONDITIONS)
-        return;
+        return false;
     for (unsigned i = 0; i < c->n; i++)
         if (c->exprs[i] == e)
-            return;
+            return true;
     c->exprs[c->n++] = e;
+    return true;
+}
+
+/* Trips of the loop to be unrolled whose variable the value is, when they are known; else 0. */
+static int64_t unrolled_trips(const tw_value *value)
+{
+    const tw_op *loop = value->region ? value->region->parent : NULL;
+    int64_t lo, hi;
+    if (!loop || !tw_is_for_kind(loop, "unroll"))
+        return 0;
+    tw_attr bounds = tw_op_attr(loop, "bounds");
+    bool known = tw_expr_as_const(bounds->u.map.exprs[0], &lo) &&
+                 tw_expr_as_const(bounds->u.map.exprs[1], &hi) && lo == 0;
+    return known ? hi : 0;
+}
+
+static bool is_open(const tw_op *loop)
+{
+    return !tw_expr_is_const(tw_op_attr(loop, "bounds")->u.map.exprs[1]);
+}
+
+/* Whether conditions that vary with the value are left to its own loop: of a window at the edges of
+ * an image whose size is not known few steps are outside, and each step asks once for all it does.
+ */
+static bool asks_inside(const specializer *s, const tw_value *value)
+{
+    const tw_op *loop = value->region ? value->region->parent : NULL;
+    return is_open(s->loop) && loop && tw_is_for_kind(loop, "serial");
 }
 
 /* Restates one condition of `op` at the level of the loop's body, if its inner terms separate. */
@@ -95,13 +139,22 @@ static void restate(specializer *s, tw_op *op, unsigned first, unsigned n, tw_ex
     if (!tw_expr_linear(inner, coefficients, n, &constant))
         return;
     for (unsigned i = 0; i < n; i++)
-        if (coefficients[i] && at_loop[i] != zero)
+        if (coefficients[i] && (at_loop[i] != zero || asks_inside(s, tw_operand(op, first + i))))
             return;
-    int64_t least = tw_expr_range(inner, ranges, n).lo;
+    int64_t least = tw_expr_range(inner, ranges, n).lo, rows = 0;
     if (least == INT64_MIN)
         return;
-    add_condition(s->ctx, &s->found,
-                  tw_expr_substitute(s->ctx, tw_expr_addc(s->ctx, outer, least), dims, n));
+    tw_expr at_least = tw_expr_substitute(s->ctx, tw_expr_addc(s->ctx, outer, least), dims, n);
+    bool counts = add_condition(s->ctx, &s->found, at_least);
+    for (unsigned i = 0; i < n; i++)
+        if (coefficients[i])
+            rows =
+                rows == 0 && coefficients[i] == -1 ? unrolled_trips(tw_operand(op, first + i)) : -1;
+    if (counts && is_open(s->loop) && tw_is_loop(op, TW_LOOP_IF) && rows > s->found.n_rows &&
+        rows <= MAX_ROWS) {
+        s->found.rows = at_least;
+        s->found.n_rows = rows;
+    }
 }
 
 static bool collect_conditions(tw_op *op, void *data)
@@ -132,6 +185,20 @@ static size_t size_of(tw_op *op)
     return n;
 }
 
+/* The number of operations when the loops marked so are unrolled. */
+static size_t unrolled_size(const tw_region *region)
+{
+    size_t n = 0;
+    for (const tw_op *op = region->first; op; op = op->next) {
+        int64_t trips = tw_is_loop(op, TW_LOOP_FOR) ? unrolled_trips(op->regions[0].args[0]) : 0;
+        size_t inside = 1;
+        for (unsigned r = 0; r < op->n_regions; r++)
+            inside += unrolled_size(&op->regions[r]);
+        n += inside * (trips > 0 ? (size_t)trips : 1);
+    }
+    return n;
+}
+
 /* Narrows [*first, *last] to where the condition holds for all outer values; false when it is not
  * linear in the variable. */
 static bool narrow(const conditions *c, tw_expr e, tw_context *ctx, int64_t *first, int64_t *last)
@@ -152,9 +219,9 @@ static bool narrow(const conditions *c, tw_expr e, tw_context *ctx, int64_t *fir
     return true;
 }
 
-static void set_bounds(tw_context *ctx, tw_op *loop, int64_t lo, int64_t hi)
+static void set_bounds(tw_context *ctx, tw_op *loop, tw_expr lo, tw_expr hi)
 {
-    tw_expr exprs[2] = {tw_expr_const(ctx, lo), tw_expr_const(ctx, hi)};
+    tw_expr exprs[2] = {lo, hi};
     tw_op_set_attr(loop, "bounds", tw_attr_map(ctx, loop->n_operands, exprs, 2));
     tw_index_compact(ctx, loop);
 }
@@ -188,35 +255,149 @@ static bool cut(specializer *s)
     s->ops += 2 * size_of(loop);
     if (last + 1 < hi) {
         tw_op *behind = copy_before(s->ctx, loop, loop->next);
-        set_bounds(s->ctx, behind, last + 1, hi);
+        set_bounds(s->ctx, behind, tw_expr_const(s->ctx, last + 1), tw_expr_const(s->ctx, hi));
         tw_simplify_loops(s->ctx, behind);
     }
     if (first > lo) {
         tw_op *before = copy_before(s->ctx, loop, loop);
-        set_bounds(s->ctx, before, lo, first);
+        set_bounds(s->ctx, before, tw_expr_const(s->ctx, lo), tw_expr_const(s->ctx, first));
         tw_simplify_loops(s->ctx, before);
     }
-    set_bounds(s->ctx, loop, first, last + 1);
+    set_bounds(s->ctx, loop, tw_expr_const(s->ctx, first), tw_expr_const(s->ctx, last + 1));
     tw_simplify_loops(s->ctx, loop);
     return true;
 }
 
-/* Doubles the body: `loop.if (conditions) { simplified } else { as it was }`. */
+/* A loop.if (conditions) at the builder's place. */
+static tw_op *branch_on(specializer *s, tw_builder *b, const tw_expr *exprs, size_t n)
+{
+    tw_op *branch = tw_build(b, &tw_loop_ops[TW_LOOP_IF], s->found.values, s->found.n_values, NULL,
+                             0, "where", tw_attr_map(s->ctx, s->found.n_values, exprs, n), NULL);
+    tw_index_compact(s->ctx, branch);
+    return branch;
+}
+
+/* ---- Cutting at expressions ---- */
+
+/* An interval of the loop's variable, [first, end), over symbols. */
+typedef struct interval {
+    tw_expr first, end;
+    tw_expr exprs[MAX_CONDITIONS]; /* the conditions that hold in it */
+    unsigned n;
+} interval;
+
+/* Narrows the interval to where the condition holds; nothing when its ends would not be over
+ * symbols. */
+static void narrow_symbolic(const specializer *s, tw_expr e, interval *in)
+{
+    tw_context *ctx = s->ctx;
+    int64_t factor[1], constant;
+    tw_expr zero = tw_expr_const(ctx, 0), rest = tw_expr_substitute(ctx, e, &zero, 1);
+    if (tw_expr_dim_count(rest) ||
+        !tw_expr_linear(tw_expr_sub(ctx, e, rest), factor, 1, &constant) || !factor[0] ||
+        factor[0] == INT64_MIN)
+        return;
+    tw_expr size = tw_expr_const(ctx, factor[0] > 0 ? factor[0] : -factor[0]);
+    tw_expr bound = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, rest, size);
+    if (factor[0] > 0) /* v >= ceil(-rest / factor) */
+        in->first = tw_expr_binary(ctx, TW_EXPR_MAX, in->first, tw_expr_mulc(ctx, bound, -1));
+    else
+        in->end = tw_expr_binary(ctx, TW_EXPR_MIN, in->end, tw_expr_addc(ctx, bound, 1));
+    in->exprs[in->n++] = e;
+}
+
+/* A copy of the loop for another part of its range, unless that is empty for sure. */
+static void add_piece(specializer *s, tw_op *before, tw_expr lo, tw_expr hi)
+{
+    if (lo == hi)
+        return;
+    s->ops += size_of(s->loop);
+    tw_op *piece = copy_before(s->ctx, s->loop, before);
+    tw_map_put_ptr(&s->pieces, piece, piece);
+    set_bounds(s->ctx, piece, lo, hi);
+    tw_simplify_loops(s->ctx, piece);
+}
+
+/* Simplifies the loop's body, in which the conditions hold. */
+static void assume(specializer *s, const tw_expr *exprs, size_t n)
+{
+    tw_region *body = &s->loop->regions[0];
+    tw_op *first = body->first;
+    tw_builder b = {s->ctx, body, first, s->loop->loc};
+    tw_op *branch = branch_on(s, &b, exprs, n);
+    for (tw_op *op = first, *next; op; op = next) {
+        next = op->next;
+        tw_op_insert(op, &branch->regions[0], NULL);
+    }
+    for (tw_op *op = branch->regions[0].first, *next; op; op = next) {
+        next = op->next;
+        tw_simplify_loops(s->ctx, op);
+    }
+    tw_region_splice(body, NULL, &branch->regions[0]);
+    tw_op_erase(branch);
+}
+
+/* Cuts a serial loop at expressions over symbols; false when none is found. */
+static bool cut_symbolic(specializer *s)
+{
+    tw_context *ctx = s->ctx;
+    tw_op *loop = s->loop;
+    tw_attr bounds = tw_op_attr(loop, "bounds");
+    tw_expr lo = bounds->u.map.exprs[0], hi = bounds->u.map.exprs[1];
+    interval in = {.first = lo, .end = hi};
+    if (tw_map_get_ptr(&s->pieces, loop) || !is_open(loop) || tw_expr_dim_count(lo) ||
+        tw_expr_dim_count(hi) || tw_op_int(loop, "step", 1) != 1)
+        return false;
+    for (unsigned i = 0; i < s->found.n; i++)
+        narrow_symbolic(s, s->found.exprs[i], &in);
+    /* Wherever the ends are, each iteration is in one of the parts. */
+    tw_expr first = tw_expr_binary(ctx, TW_EXPR_MIN, in.first, hi);
+    tw_expr end = tw_expr_binary(ctx, TW_EXPR_MAX, in.end, first);
+    if (!in.n || first->kind == TW_EXPR_INVALID || end->kind == TW_EXPR_INVALID)
+        return false;
+    add_piece(s, loop, lo, first);
+    add_piece(s, loop->next, end, hi);
+    tw_map_put_ptr(&s->pieces, loop, loop);
+    set_bounds(ctx, loop, first, end);
+    assume(s, in.exprs, in.n);
+    return true;
+}
+
+/* Copies of the operations from `first` to the end of its region. */
+static void copy_to(specializer *s, tw_op *first, tw_region *to)
+{
+    tw_cloner *cloner = tw_cloner_create(s->ctx);
+    for (tw_op *op = first; op; op = op->next)
+        tw_op_insert(tw_op_clone(cloner, op), to, NULL);
+}
+
+/* Doubles the body: `loop.if (conditions) { simplified } else { as it was }`; of a tile whose rows
+ * may be fewer, more often. */
 static void double_body(specializer *s)
 {
     tw_region *body = &s->loop->regions[0];
     tw_op *first = body->first;
-    s->ops += size_of(s->loop);
+    size_t size = size_of(s->loop);
+    int64_t n_rows = s->found.n_rows;
+    if (n_rows)
+        s->row_ops += unrolled_size(body) * (size_t)n_rows / 2;
+    if (s->row_ops > MAX_ROW_OPS)
+        n_rows = 0;
     tw_builder b = {s->ctx, body, first, s->loop->loc};
-    tw_op *branch =
-        tw_build(&b, &tw_loop_ops[TW_LOOP_IF], s->found.values, s->found.n_values, NULL, 0, "where",
-                 tw_attr_map(s->ctx, s->found.n_values, s->found.exprs, s->found.n), NULL);
-    tw_index_compact(s->ctx, branch);
-    tw_cloner *cloner = tw_cloner_create(s->ctx);
+    tw_op *branch = branch_on(s, &b, s->found.exprs, s->found.n), *inner = branch;
+    copy_to(s, first, &branch->regions[0]);
+    s->ops += size;
+    /* With other conditions than that of the rows, all rows may be there where the first fails. */
+    for (int64_t missing = s->found.n == 1; missing < n_rows; missing++) {
+        tw_builder at = tw_builder_at_end(s->ctx, &inner->regions[1], s->loop->loc);
+        tw_expr enough = tw_expr_addc(s->ctx, s->found.rows, missing);
+        inner = branch_on(s, &at, &enough, 1);
+        copy_to(s, first, &inner->regions[0]);
+        s->ops += size;
+    }
     for (tw_op *op = first, *next; op; op = next) {
         next = op->next;
-        tw_op_insert(tw_op_clone(cloner, op), &branch->regions[0], NULL);
-        tw_op_insert(op, &branch->regions[1], NULL);
+        tw_op_insert(op, &inner->regions[1], NULL);
     }
     tw_simplify_loops(s->ctx, branch);
 }
@@ -234,7 +415,7 @@ static bool specialize_loop(specializer *s, tw_op *loop)
     tw_walk(loop, collect_conditions, s);
     if (!s->found.n)
         return false;
-    if (!parallel && cut(s)) {
+    if (!parallel && (cut(s) || cut_symbolic(s))) {
         s->changes++;
         return true;
     }
@@ -265,6 +446,7 @@ static bool run(tw_pass_run *pass)
 {
     specializer s = {.ctx = pass->ctx, .ops = size_of(pass->root)};
     s.doubled = tw_map_make(tw_context_arena(pass->ctx));
+    s.pieces = tw_map_make(tw_context_arena(pass->ctx));
     specialize_region(&s, &pass->root->regions[0]);
     pass->changes += s.changes;
     return true;

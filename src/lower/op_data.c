@@ -53,6 +53,8 @@ bool tw_lower_reshape(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *
     open_stage(l, op, &s, out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++)
         here[i] = tw_stage_axis(&s, i);
+    if (tw_op_bool(op, "same_sizes", false))
+        return move(&s, in[0], here, out[0]);
     tw_stage_delinear(&s, in[0]->type, tw_stage_linear(&s, out[0]->type, here), index);
     return move(&s, in[0], index, out[0]);
 }

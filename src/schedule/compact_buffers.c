@@ -72,11 +72,14 @@ static bool box_of_all(tw_context *ctx, tw_op *alloc, const tw_nest *outer, tw_b
     return !first;
 }
 
-/* Whether the side is smaller than the axis for sure. */
+/* Whether the side is smaller than the axis for sure, or of a known size where that of the axis is
+ * not. */
 static bool is_smaller(tw_context *ctx, tw_interval side, tw_expr dim)
 {
     if (!side.known)
         return false;
+    if (tw_expr_is_const(side.width) && !tw_expr_is_const(dim))
+        return true;
     tw_expr spare = tw_expr_addc(ctx, tw_expr_sub(ctx, dim, side.width), -1);
     return spare->kind != TW_EXPR_INVALID && tw_expr_range(spare, NULL, 0).lo > 0;
 }

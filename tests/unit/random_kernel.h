@@ -722,7 +722,7 @@ static rk_value rk_attention(random_kernel *r)
 
 /* ---- Whole functions ---- */
 
-static void random_kernel_make(random_kernel *r, uint64_t seed)
+static inline void random_kernel_make(random_kernel *r, uint64_t seed)
 {
     static const struct {
         const char *name;

@@ -48,8 +48,10 @@ static void broadcasting(void **state)
     NODE(onnx_node("Mul", "a,b", "y"), 13, SHAPES("n,3", "n,1"), ": tensor<n x 3 x f32>");
     NODE(onnx_node("Mul", "a,b", "y"), 13, SHAPES("n,3", "1"), ": tensor<n x 3 x f32>");
     /* Different symbols are taken to be equal, by a reshape that says so; a number wins. */
-    NODE(onnx_node("Mul", "a,b", "y"), 13, SHAPES("n", "m"), "graph.reshape %b : tensor<n x f32>");
-    NODE(onnx_node("Mul", "a,b", "y"), 13, SHAPES("n", "5"), "graph.reshape %a : tensor<5xf32>");
+    NODE(onnx_node("Mul", "a,b", "y"), 13, SHAPES("n", "m"),
+         "graph.reshape %b {same_sizes = true} : tensor<n x f32>");
+    NODE(onnx_node("Mul", "a,b", "y"), 13, SHAPES("n", "5"),
+         "graph.reshape %a {same_sizes = true} : tensor<5xf32>");
 }
 
 static void old_broadcasting(void **state)

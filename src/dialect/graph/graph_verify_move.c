@@ -28,6 +28,10 @@ static bool check_reshape(const tw_graph_check *c)
         return tw_gv_error(c, "%s has not as many elements as %s",
                            tw_print_type(c->ctx, tw_gv_out(c, 0)),
                            tw_print_type(c->ctx, tw_gv_in(c, 0)));
+    if (tw_op_bool(c->op, "same_sizes", false) && tw_gv_in(c, 0)->rank != tw_gv_out(c, 0)->rank)
+        return tw_gv_error(c, "same_sizes needs as many axes in %s as in %s",
+                           tw_print_type(c->ctx, tw_gv_out(c, 0)),
+                           tw_print_type(c->ctx, tw_gv_in(c, 0)));
     return same_elem(c);
 }
 

@@ -5,6 +5,27 @@
 #include "base/checked.h"
 #include "base/vec.h"
 
+/* Of a symbol at run time: an image's side after some strides, a sentence. No power of two, so that
+ * tiles have a rest. */
+enum { TYPICAL = 100 };
+
+static bool typical(void *data, const char *symbol, int64_t *out)
+{
+    (void)data;
+    (void)symbol;
+    *out = TYPICAL;
+    return true;
+}
+
+bool tw_typical_size(tw_expr e, int64_t *out)
+{
+    if (!tw_expr_eval(e, NULL, 0, typical, NULL, out))
+        return false;
+    if (*out < 0)
+        *out = 0;
+    return true;
+}
+
 /* The value of an access's flat index at a point of the iteration space; other values count as 0.
  */
 static bool flat_index(const tw_rule_block *block, const tw_op *op, const tw_loop_access *a,
@@ -19,8 +40,8 @@ static bool flat_index(const tw_rule_block *block, const tw_op *op, const tw_loo
     int64_t flat = 0;
     for (unsigned d = 0; d < a->buffer->type->rank; d++) {
         int64_t x, size;
-        if (!tw_expr_eval(a->index->u.map.exprs[d], dims, a->n_index, NULL, NULL, &x) ||
-            !tw_expr_as_const(a->buffer->type->dims[d], &size) || !tw_mul_i64(flat, size, &flat) ||
+        if (!tw_expr_eval(a->index->u.map.exprs[d], dims, a->n_index, typical, NULL, &x) ||
+            !tw_typical_size(a->buffer->type->dims[d], &size) || !tw_mul_i64(flat, size, &flat) ||
             !tw_add_i64(flat, x, &flat))
             return false;
     }
@@ -95,7 +116,8 @@ static bool analyze_block(tw_arena *arena, tw_op *op, tw_rule_block *out)
     for (unsigned i = 0; i < out->n_iters; i++) {
         out->reduce[i] = tw_block_iter_reduces(op, i);
         out->n_spatial += !out->reduce[i];
-        if (!tw_expr_as_const(extents->u.map.exprs[i], &out->extent[i]) ||
+        out->size[i] = extents->u.map.exprs[i];
+        if (!tw_typical_size(out->size[i], &out->extent[i]) ||
             !tw_mul_i64(out->work, out->extent[i], &out->work))
             return false;
     }
@@ -142,8 +164,8 @@ int tw_contiguous_iter(const tw_rule_block *block, const tw_rule_access *access)
     return found;
 }
 
-bool tw_access_reaches(const tw_rule_block *block, const tw_rule_access *access, unsigned iter,
-                       int64_t extent)
+bool tw_access_reaches(tw_context *ctx, const tw_rule_block *block, const tw_rule_access *access,
+                       unsigned iter, int64_t extent)
 {
     tw_loop_access a;
     tw_range ranges[TW_MAX_EXPR_DIMS];
@@ -155,16 +177,19 @@ bool tw_access_reaches(const tw_rule_block *block, const tw_rule_access *access,
         const tw_value *v = tw_operand(access->op, a.first_index + i);
         if (!v->region || v->region->parent != block->op)
             return false;
-        ranges[i] =
-            (tw_range){.lo = 0, .hi = (v->index == iter ? extent : block->extent[v->index]) - 1};
+        tw_expr size = v->index == iter ? tw_expr_const(ctx, extent) : block->size[v->index];
+        ranges[i] = (tw_range){.hi = INT64_MAX, .top = tw_expr_addc(ctx, size, -1)};
+        if (tw_expr_as_const(ranges[i].top, &ranges[i].hi))
+            ranges[i].top = NULL;
     }
     for (unsigned d = 0; d < a.buffer->type->rank; d++) {
-        tw_range r = tw_expr_range(a.index->u.map.exprs[d], ranges, a.n_index);
+        tw_expr at = a.index->u.map.exprs[d], left = tw_expr_sub(ctx, a.buffer->type->dims[d], at);
         bool along = false; /* masks guard the other axes */
         for (unsigned i = 0; i < a.n_index; i++)
-            along |= tw_expr_uses_dim(a.index->u.map.exprs[d], i) &&
-                     tw_operand(access->op, a.first_index + i)->index == iter;
-        if (along && (r.lo < 0 || r.hi >= tw_type_dim(a.buffer->type, d)))
+            along |=
+                tw_expr_uses_dim(at, i) && tw_operand(access->op, a.first_index + i)->index == iter;
+        if (along && (!tw_expr_at_least(ctx, at, 0, ranges, a.n_index) ||
+                      !tw_expr_at_least(ctx, left, 1, ranges, a.n_index)))
             return false;
     }
     return true;

@@ -1,4 +1,8 @@
-/* analysis.h: what the blocks of an unscheduled kernel compute, as far as rules need to know. */
+/* analysis.h: what the blocks of an unscheduled kernel compute, as far as rules need to know.
+ *
+ * Rules weigh costs by numbers: where a size is known only at run time, a typical one stands for
+ * it. What has to be exact (whether a tile has a rest, whether two axes are equally long) is asked
+ * of the expressions. */
 #ifndef TW_SCHEDULE_RULES_ANALYSIS_H
 #define TW_SCHEDULE_RULES_ANALYSIS_H
 
@@ -21,7 +25,8 @@ typedef struct tw_rule_block {
     const char *name;
     unsigned n_iters, n_spatial;
     bool reduce[TW_RULE_MAX_ITERS];
-    int64_t extent[TW_RULE_MAX_ITERS];
+    tw_expr size[TW_RULE_MAX_ITERS];   /* extents, over symbols */
+    int64_t extent[TW_RULE_MAX_ITERS]; /* the same; of a symbolic size a typical one */
     const tw_rule_access *accesses;
     unsigned n_accesses;
     const tw_rule_access *store; /* the only one; NULL when there are several */
@@ -37,7 +42,10 @@ typedef struct tw_kernel_blocks {
     unsigned n;
 } tw_kernel_blocks;
 
-/* False when the kernel is beyond what rules handle (symbolic extents, too many variables). */
+/* The value of an expression over symbols at typical sizes; at least 0. False on overflow. */
+bool tw_typical_size(tw_expr e, int64_t *out);
+
+/* False when the kernel is beyond what rules handle (too many variables, too large). */
 bool tw_analyze_kernel(tw_context *ctx, tw_op *kernel, tw_kernel_blocks *out);
 
 /* Iteration variables with stride 1 in the store, or -1: the axis of vectors. */
@@ -45,8 +53,8 @@ int tw_contiguous_iter(const tw_rule_block *block, const tw_rule_access *access)
 
 /* Whether the access stays inside its buffer, along the axes that variable `iter` indexes, when
  * that runs to `extent`. */
-bool tw_access_reaches(const tw_rule_block *block, const tw_rule_access *access, unsigned iter,
-                       int64_t extent);
+bool tw_access_reaches(tw_context *ctx, const tw_rule_block *block, const tw_rule_access *access,
+                       unsigned iter, int64_t extent);
 
 /* Whether the block is element-wise: spatial only, one store, everywhere, of what it has not read.
  */

@@ -5,6 +5,7 @@
 
 enum {
     ENOUGH_PIECES = 16,
+    FUSED_WORK = 256,
     MAX_INLINE_OPS = 24,
     CHEAP_OPS = 4,
 };
@@ -25,7 +26,7 @@ int64_t tw_rule_extent(const tw_rule *r, tw_value *loop)
     if (op) {
         tw_attr bounds = tw_op_attr(op, "bounds");
         tw_expr trips = tw_expr_sub(r->ctx, bounds->u.map.exprs[1], bounds->u.map.exprs[0]);
-        if (!tw_expr_as_const(trips, &extent))
+        if (tw_expr_dim_count(trips) || !tw_typical_size(trips, &extent))
             extent = INT32_MAX;
     }
     return extent;
@@ -56,16 +57,35 @@ bool tw_rule_vectorize_inner(tw_rule *r, tw_value *block, unsigned depth, unsign
     return !unroll || !last || tw_sched_unroll(r->s, last);
 }
 
+static bool is_open(const tw_rule *r, tw_value *loop)
+{
+    const tw_op *op = tw_schedule_op(r->s, loop);
+    return op && !tw_expr_is_const(tw_op_attr(op, "bounds")->u.map.exprs[1]);
+}
+
 bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable, int64_t work)
 {
     if (work < r->parallel_work || !*n || !joinable)
         return true;
     unsigned joined = 0;
     int64_t pieces = 1;
-    while (joined < joinable && joined < *n && pieces < ENOUGH_PIECES)
-        pieces *= tw_rule_extent(r, loops[joined++]);
-    if (pieces < 2)
+    bool open = false; /* a symbolic size was met: it may be a batch of one */
+    while (joined < joinable && joined < *n && pieces < ENOUGH_PIECES) {
+        if (!is_open(r, loops[joined]))
+            pieces *= tw_rule_extent(r, loops[joined]);
+        else if (open)
+            pieces = ENOUGH_PIECES;
+        open |= is_open(r, loops[joined++]);
+    }
+    if (pieces < 2 && !open)
         return true;
+    /* A batch is fused with the next axis at the price of divisions by sizes; where an iteration
+     * does little, it stays outside. */
+    if (joined == 2 && is_open(r, loops[0]) && is_open(r, loops[1])) {
+        int64_t steps = tw_rule_extent(r, loops[0]) * tw_rule_extent(r, loops[1]);
+        if (work / FUSED_WORK < steps)
+            return tw_sched_parallel(r->s, loops[1]);
+    }
     if (joined > 1) {
         tw_value *fused = tw_sched_fuse(r->s, loops, joined);
         if (!fused)

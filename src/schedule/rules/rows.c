@@ -15,7 +15,7 @@ static unsigned common_rows(const tw_kernel_blocks *k)
         const tw_rule_block *b = &k->blocks[i];
         unsigned same = 0;
         while (same < rows && same < b->n_spatial && !b->reduce[same] &&
-               b->extent[same] == k->blocks[k->n - 1].extent[same])
+               b->size[same] == k->blocks[k->n - 1].size[same])
             same++;
         rows = same;
     }

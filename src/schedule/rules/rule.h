@@ -29,6 +29,13 @@ bool tw_rule_nests(tw_rule *r);
 /* Computes element-wise blocks where their results are read, when that costs less than storing. */
 bool tw_rule_inline(tw_rule *r);
 
+/* Removes the blocks of the kernel that store what a reduction gives of nothing (masked by its
+ * having no iterations): each rule sets the results of reductions before these, whether they have
+ * iterations or not. Whether that was done is for the rule's end to see. */
+void tw_rule_drop_empty(tw_context *ctx, tw_op *kernel);
+/* Whether no reduction that may have no iterations still sets its result in the first of them. */
+bool tw_rule_all_set(tw_context *ctx, tw_op *kernel);
+
 /* ---- Pieces of schedules ---- */
 
 /* Lanes for vectors of the element type over an axis of that extent: a power of two, at most what a

@@ -18,7 +18,14 @@
 
 #include <string.h>
 
-enum { MAX_ROWS = 30, MAX_VECTORS = 8, FMA_LATENCY = 4, SMALL_REDUCTION = 4, MASKED_COST = 5 };
+enum {
+    MAX_ROWS = 30,
+    MAX_OPEN_ROWS = 8,
+    MAX_VECTORS = 8,
+    FMA_LATENCY = 4,
+    SMALL_REDUCTION = 4,
+    MASKED_COST = 5
+};
 
 typedef struct tile {
     int v, r; /* iteration variables; r is -1 when there is only one axis */
@@ -70,10 +77,20 @@ static bool reuses(const tw_rule_block *b, int i, int v)
     return false;
 }
 
+/* Whether the outermost axis is one of several whose sizes are not known: the batch, most likely of
+ * one. */
+static bool has_batch(const tw_rule_block *b)
+{
+    unsigned open = 0;
+    for (unsigned i = 1; i < b->n_iters; i++)
+        open += !tw_expr_is_const(b->size[i]);
+    return open && !tw_expr_is_const(b->size[0]);
+}
+
 static int choose_rows_axis(const tw_rule_block *b, int v)
 {
-    int found = -1;
-    for (int i = (int)b->n_iters - 1; i >= 0; i--) {
+    int found = -1, batch = has_batch(b) ? 0 : -1;
+    for (int i = (int)b->n_iters - 1; i > batch; i--) {
         if (i == v || b->reduce[i] || b->extent[i] < 2)
             continue;
         if (reuses(b, i, v))
@@ -81,7 +98,7 @@ static int choose_rows_axis(const tw_rule_block *b, int v)
         if (found < 0)
             found = i;
     }
-    return found;
+    return found < 0 && batch == 0 && v != 0 && reuses(b, 0, v) ? 0 : found;
 }
 
 /* Cycles of one reduction step of a tile. A load along r that does not vary with v is a broadcast,
@@ -106,11 +123,13 @@ static double step_cycles(const tw_rule_block *b, const tile *t, unsigned rows)
 }
 
 /* Whether all operands have data for v up to a multiple of the tile's width. */
-static bool can_pad(const tw_rule_block *b, int v, int64_t extent)
+static bool can_pad(tw_context *ctx, const tw_rule_block *b, int v, int64_t extent)
 {
+    if (!tw_expr_is_const(b->size[v]))
+        return false;
     for (unsigned a = 0; a < b->n_accesses; a++)
         if (b->accesses[a].buffer != b->store->buffer &&
-            !tw_access_reaches(b, &b->accesses[a], (unsigned)v, extent))
+            !tw_access_reaches(ctx, b, &b->accesses[a], (unsigned)v, extent))
             return false;
     return true;
 }
@@ -119,6 +138,22 @@ static int64_t padded_extent(const tw_rule_block *b, const tile *t)
 {
     int64_t width = (int64_t)t->lanes * t->vectors;
     return (b->extent[t->v] + width - 1) / width * width;
+}
+
+/* Along r: whole tiles, and the rest, which of a symbolic extent is any. */
+static double row_cycles(const tw_rule_block *b, const tile *t)
+{
+    int64_t extent = t->r < 0 ? 1 : b->extent[t->r];
+    double tile = step_cycles(b, t, t->rows), rest = 0;
+    if (t->r < 0 || tw_expr_is_const(b->size[t->r])) {
+        unsigned left = (unsigned)(extent % t->rows);
+        int64_t whole = extent / t->rows;
+        return (double)whole * tile + (left ? step_cycles(b, t, left) + 1 : 0);
+    }
+    for (unsigned i = 1; i < t->rows; i++)
+        rest += step_cycles(b, t, i) + 1;
+    double tiles = ((double)extent - (t->rows - 1) / 2.0) / t->rows;
+    return tiles * tile + rest / t->rows;
 }
 
 /* Of all tiles. A last column whose lanes must be masked is slow: its accumulators go through
@@ -130,12 +165,7 @@ static double total_cycles(const tw_rule_block *b, const tile *t)
     double columns = (double)whole_columns;
     if (b->extent[t->v] % width && !t->padded)
         columns += MASKED_COST;
-    int64_t extent = t->r < 0 ? 1 : b->extent[t->r];
-    int64_t whole_rows = extent / t->rows;
-    double rows = (double)whole_rows * step_cycles(b, t, t->rows);
-    if (extent % t->rows)
-        rows += step_cycles(b, t, (unsigned)(extent % t->rows)) + 1;
-    return columns * rows;
+    return columns * row_cycles(b, t);
 }
 
 static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *best, double *least)
@@ -144,9 +174,11 @@ static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *bes
     bool filled = (int64_t)(t.vectors - 1) * t.lanes < b->extent[t.v];
     if (!fits || !filled)
         return;
-    t.padded = can_pad(b, t.v, padded_extent(b, &t));
+    t.padded = can_pad(r->ctx, b, t.v, padded_extent(b, &t));
     double cycles = total_cycles(b, &t);
-    if (cycles < *least * 0.999) {
+    /* Larger tiles, of which there are several forms for the rest of a symbolic axis, must pay. */
+    bool open = t.r >= 0 && !tw_expr_is_const(b->size[t.r]);
+    if (cycles < *least * (open ? 0.97 : 0.999)) {
         *least = cycles;
         *best = t;
     }
@@ -158,6 +190,8 @@ static tile choose_tile(const tw_rule *r, const tw_rule_block *b)
     best.r = choose_rows_axis(b, best.v);
     best.lanes = tw_rule_lanes(r, b->store->buffer->type->elem, b->extent[best.v]);
     int64_t rows = best.r < 0 ? 1 : b->extent[best.r];
+    if (best.r >= 0 && !tw_expr_is_const(b->size[best.r]) && rows > MAX_OPEN_ROWS)
+        rows = MAX_OPEN_ROWS; /* each number of rows in the rest gets code of its own */
     double least = 1e300;
     tile t = best;
     for (; t.lanes >= 4 || t.lanes == best.lanes; t.lanes /= 2)
