@@ -145,6 +145,47 @@ bool tw_onnx_op_attention(tw_onnx_node *n)
            (!tw_onnx_wants(n, 3) || tw_onnx_set(n, 3, stages[a.mode]));
 }
 
+/* ---- FlexAttention: the model's own graphs change scores and weights ---- */
+
+/* x as the graph in the attribute changes it; x itself without one. */
+static tw_value *modified(tw_onnx_node *n, const char *attribute, tw_value *x)
+{
+    const Onnx__AttributeProto *attr = tw_onnx_attr(n, attribute);
+    tw_value *y[1];
+    if (!attr || !x)
+        return x;
+    if (!attr->g || attr->g->n_input != 1 || attr->g->n_output != 1)
+        return tw_gb_error(n->g, "attribute '%s' must be a graph of one input and one output",
+                           attribute);
+    if (!tw_onnx_inline_graph(n, attr->g, &x, 1, y))
+        return NULL;
+    return tw_gb_reshape(n->g, tw_gb_cast(n->g, y[0], x->type->elem), 4, x->type->dims);
+}
+
+bool tw_onnx_op_flex_attention(tw_onnx_node *n)
+{
+    bool ok = true;
+    tw_gb *g = n->g;
+    tw_elem elem = n->in[0]->type->elem, work = elem == TW_F64 ? TW_F64 : TW_F32;
+    int64_t type = tw_onnx_int(n, "softmax_precision", 0, &ok);
+    double scale = tw_onnx_float(n, "scale", 0, &ok);
+    if (!ok || !tw_onnx_check_elem(n, 0, TW_ONNX_FLOATS))
+        return false;
+    if (type &&
+        (type < 0 || type > 255 || !tw_onnx_elem((int32_t)type, &work) || !tw_elem_is_float(work)))
+        return tw_onnx_error(n, "attribute 'softmax_precision' is %lld", (long long)type);
+    for (unsigned i = 0; i < 3; i++)
+        if (n->in[i]->type->rank != 4)
+            return tw_onnx_error(n, "input %u is %s; rank 4 is needed", i,
+                                 tw_gb_type_text(g, n->in[i]->type));
+    tw_value *scores = tw_gb_cast(g, tw_onnx_scores(g, n->in[0], n->in[1], scale), work);
+    scores = modified(n, "score_mod", scores);
+    tw_value *weights = tw_gb_softmax(g, TW_GRAPH_SOFTMAX, scores, 3);
+    weights = modified(n, "prob_mod", weights);
+    tw_value *y = tw_onnx_weigh(g, weights, tw_gb_cast(g, n->in[2], work));
+    return tw_onnx_set(n, 0, tw_gb_cast(g, y, elem));
+}
+
 /* ---- Rotary embedding ---- */
 
 /* Inputs of the ai.onnx form; that of com.microsoft has the positions before the caches. */

@@ -19,6 +19,18 @@ tw_value *tw_onnx_add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias)
     return tw_gb_binary(n->g, TW_GRAPH_ADD, y, tw_gb_reshape(n->g, bias, y->type->rank, dims));
 }
 
+tw_value *tw_onnx_move_channels(tw_gb *g, tw_value *x, bool inwards)
+{
+    int64_t perm[TW_MAX_RANK];
+    unsigned rank = x ? x->type->rank : 0;
+    if (rank < 3)
+        return x;
+    perm[0] = 0;
+    for (unsigned i = 1; i < rank; i++)
+        perm[i] = inwards ? (i == 1 ? rank - 1 : i - 1) : (i + 1 == rank ? 1 : i + 1);
+    return tw_gb_transpose(g, x, perm);
+}
+
 /* Kernel sizes from the weights; the attribute kernel_shape must agree. */
 static bool read_kernel(tw_onnx_node *n, tw_type weights, tw_onnx_window *w)
 {

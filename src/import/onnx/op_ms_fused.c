@@ -113,18 +113,6 @@ bool tw_onnx_op_fused_gemm(tw_onnx_node *n)
 
 /* ---- Convolutions ---- */
 
-/* Channels, axis `from`, as axis `to`: NHWC to NCHW or back. */
-static tw_value *move_channels(tw_gb *g, tw_value *x, bool inwards)
-{
-    int64_t perm[TW_MAX_RANK];
-    if (!x)
-        return NULL;
-    unsigned rank = x->type->rank;
-    for (unsigned i = 0; i < rank; i++)
-        perm[i] = i == 0 ? 0 : inwards ? (i == 1 ? rank - 1 : i - 1) : (i + 1 == rank ? 1 : i + 1);
-    return tw_gb_transpose(g, x, perm);
-}
-
 static bool read_parameters(tw_onnx_node *n, tw_onnx_activation *f)
 {
     bool ok = true;
@@ -150,10 +138,11 @@ bool tw_onnx_op_fused_conv(tw_onnx_node *n)
     if (last && n->in[0]->type->rank < 3)
         return tw_onnx_error(n, "input 0 is %s; batch, space and channels are needed",
                              tw_gb_type_text(g, n->in[0]->type));
-    tw_value *y = tw_onnx_conv(n, last ? move_channels(g, n->in[0], true) : n->in[0], n->in[1]);
+    tw_value *y =
+        tw_onnx_conv(n, last ? tw_onnx_move_channels(g, n->in[0], true) : n->in[0], n->in[1]);
     y = tw_onnx_add_bias(n, y, tw_onnx_in(n, 2));
     if (last)
-        y = move_channels(g, y, false);
+        y = tw_onnx_move_channels(g, y, false);
     if (tw_onnx_in(n, 3))
         y = tw_gb_binary(g, TW_GRAPH_ADD, y, n->in[3]);
     return tw_onnx_set(n, 0, activated(n, &f, y));

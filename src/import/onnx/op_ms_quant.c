@@ -55,19 +55,6 @@ static tw_value *quantised(tw_onnx_node *n, tw_value *y, unsigned scale, tw_elem
     return tw_onnx_to_integer(g, y, number(g, zero), zero ? zero->type->elem : elem);
 }
 
-/* Axis 1 as the last (inwards: the last as axis 1). */
-static tw_value *move_channels(tw_gb *g, tw_value *x, bool inwards)
-{
-    int64_t perm[TW_MAX_RANK];
-    unsigned rank = x ? x->type->rank : 0;
-    if (rank < 3)
-        return x;
-    perm[0] = 0;
-    for (unsigned i = 1; i < rank; i++)
-        perm[i] = inwards ? (i == 1 ? rank - 1 : i - 1) : (i + 1 == rank ? 1 : i + 1);
-    return tw_gb_transpose(g, x, perm);
-}
-
 /* Softmax of the operator set in the attribute: before version 13 over all axes from `axis` on; the
  * axis is the last one if none is given. */
 static bool softmax_version(tw_onnx_node *n, tw_onnx_node *inner)
@@ -97,13 +84,13 @@ bool tw_onnx_op_qlinear(tw_onnx_node *n)
         inner.in[0] = n->in[0];
     for (unsigned i = 0; i < count; i++) {
         tw_value *x = dequantised(n, op->first + 3 * i);
-        inner.in[at + i] = last ? move_channels(n->g, x, true) : x;
+        inner.in[at + i] = last ? tw_onnx_move_channels(n->g, x, true) : x;
         if (!inner.in[at + i])
             return false;
     }
     if (count == 0 || !inner.op->handler(&inner))
         return count ? false : tw_onnx_error(n, "no operands");
-    tw_value *y = last ? move_channels(n->g, inner.out[0], false) : inner.out[0];
+    tw_value *y = last ? tw_onnx_move_channels(n->g, inner.out[0], false) : inner.out[0];
     return tw_onnx_set(n, 0, quantised(n, y, op->result, n->in[op->first]->type->elem));
 }
 
@@ -115,18 +102,18 @@ bool tw_onnx_op_ms_qlinear_conv(tw_onnx_node *n)
     bool ok = true, last = tw_onnx_int(n, "channels_last", 0, &ok);
     if (!ok || !last)
         return ok && tw_onnx_op_qlinear_conv(n);
-    n->in[0] = move_channels(n->g, n->in[0], true);
+    n->in[0] = tw_onnx_move_channels(n->g, n->in[0], true);
     return n->in[0] && tw_onnx_op_qlinear_conv(n) &&
-           tw_onnx_set(n, 0, move_channels(n->g, n->out[0], false));
+           tw_onnx_set(n, 0, tw_onnx_move_channels(n->g, n->out[0], false));
 }
 
 bool tw_onnx_op_max_pool(tw_onnx_node *n);
 
 bool tw_onnx_op_nhwc_max_pool(tw_onnx_node *n)
 {
-    n->in[0] = move_channels(n->g, n->in[0], true);
+    n->in[0] = tw_onnx_move_channels(n->g, n->in[0], true);
     return n->in[0] && tw_onnx_max_outputs(n, 1) && tw_onnx_op_max_pool(n) &&
-           tw_onnx_set(n, 0, move_channels(n->g, n->out[0], false));
+           tw_onnx_set(n, 0, tw_onnx_move_channels(n->g, n->out[0], false));
 }
 
 /* (A - zero) * (B - zero) in 32 bits */
