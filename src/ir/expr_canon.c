@@ -357,29 +357,31 @@ static tw_expr divide_any(tw_context *ctx, tw_expr_kind kind, tw_expr a, tw_expr
 
 enum { MAX_ARGS = 16 };
 
-/* The sign of a - b where that is a constant; false otherwise. */
-static bool constant_order(tw_context *ctx, tw_expr a, tw_expr b, int *sign)
+/* The sign of a - b where that is certain, symbols being at least 0: either sign will do where they
+ * may be equal. False otherwise. */
+static bool certain_order(tw_context *ctx, tw_expr a, tw_expr b, int *sign)
 {
-    int64_t difference;
-    if (tw_expr_is_const(a) && tw_expr_is_const(b)) { /* whose difference may overflow */
-        *sign = (a->value > b->value) - (a->value < b->value);
+    tw_range x = tw_expr_range(a, NULL, 0), y = tw_expr_range(b, NULL, 0);
+    if (x.lo >= y.hi || x.hi <= y.lo) { /* where the difference may overflow */
+        *sign = x.lo >= y.hi ? x.lo > y.lo || x.hi > y.hi : -1;
         return true;
     }
-    if (!tw_expr_as_const(tw_expr_sub(ctx, a, b), &difference))
-        return false;
-    *sign = (difference > 0) - (difference < 0);
-    return true;
+    tw_range difference = tw_expr_range(tw_expr_sub(ctx, a, b), NULL, 0);
+    *sign = (difference.lo > 0) - (difference.hi < 0);
+    if (!*sign)
+        *sign = (difference.lo == 0) - (difference.hi == 0);
+    return difference.lo >= 0 || difference.hi <= 0;
 }
 
 /* Adds the arguments of a nested minimum to the ordered list, dropping those that another one
- * beats by a constant. False when there are too many. */
+ * certainly beats. False when there are too many. */
 static bool add_args(tw_context *ctx, tw_expr_kind kind, tw_expr e, tw_expr *args, size_t *n)
 {
     if (e->kind == kind)
         return add_args(ctx, kind, e->lhs, args, n) && add_args(ctx, kind, e->rhs, args, n);
     for (size_t i = 0; i < *n; i++) {
         int sign;
-        if (!constant_order(ctx, e, args[i], &sign))
+        if (!certain_order(ctx, e, args[i], &sign))
             continue;
         if (kind == TW_EXPR_MIN ? sign < 0 : sign > 0) {
             for (size_t j = i + 1; j < *n; j++)

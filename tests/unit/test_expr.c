@@ -125,6 +125,13 @@ static void extrema_fold(void **state)
     assert_ptr_equal(max(min(d(0), c(3)), min(c(3), d(0))), min(d(0), c(3)));
     assert_ptr_equal(min(add(d(0), c(2)), d(0)), d(0));
     assert_ptr_equal(min(min(d(0), c(5)), min(d(1), c(4))), min(c(4), min(d(1), d(0))));
+    /* Symbols are sizes: at least 0. */
+    tw_expr n = tw_expr_sym(ctx, "n"), m = tw_expr_sym(ctx, "m");
+    assert_ptr_equal(min(n, c(0)), c(0));
+    assert_ptr_equal(max(add(n, m), n), add(n, m));
+    assert_ptr_equal(max(n, c(INT64_MIN)), n);
+    assert_ptr_not_equal(max(n, m), n);
+    assert_ptr_not_equal(max(n, c(1)), n);
 }
 
 static void overflow_is_invalid(void **state)
