@@ -15,6 +15,7 @@ import random
 import sys
 import time
 import traceback
+from dataclasses import dataclass
 from pathlib import Path
 
 try:
@@ -30,21 +31,31 @@ from reference import Unusable
 from runner import Failure, Tilewright, check_graph
 
 
+@dataclass
+class Verdict:
+    seed: int
+    nodes: int = 0
+    failure: str = ""
+    usable: bool = True  # onnxruntime runs it
+    general: bool = True  # compiled for any size, too, if it has symbols
+
+
 def check_seed(arguments):
-    """(seed, text of the failure or None, number of nodes, or 0 when the graph was not usable)."""
     seed, args = arguments
+    verdict = Verdict(seed)
     tw = Tilewright(args.tilewright)
     check = lambda candidate: check_graph(tw, candidate, random.Random(seed))  # noqa: E731
     try:
         graph = generate(seed, args.only)
-        check(graph)
+        verdict.nodes = len(graph.nodes)
+        verdict.general = check(graph)
     except Failure as failure:
-        return seed, report(graph, check, failure, seed, args), len(graph.nodes)
+        verdict.failure = report(graph, check, failure, seed, args)
     except Unusable:
-        return seed, None, 0
+        verdict.usable = False
     except Exception:  # a mistake of this program must not end the run
-        return seed, traceback.format_exc()[-2000:], 0
-    return seed, None, len(graph.nodes)
+        verdict.failure = traceback.format_exc()[-2000:]
+    return verdict
 
 
 def report(graph, check, failure, seed, args):
@@ -89,20 +100,27 @@ def main():
     parser.add_argument("--no-reduce", dest="reduce", action="store_false")
     args = parser.parse_args()
     args.tilewright = os.path.abspath(args.tilewright)
-    start, failed, unusable, nodes = time.monotonic(), 0, 0, 0
+    start, verdicts = time.monotonic(), []
     print(f"{args.graphs} graphs from seed {args.seed} on", flush=True)
     seeds = [(args.seed + i, args) for i in range(args.graphs)]
     with multiprocessing.Pool(args.jobs, maxtasksperchild=50) as pool:
-        for seed, text, count in pool.imap_unordered(check_seed, seeds):
-            nodes += count
-            if text:
-                failed += 1
-                print(f"FAIL seed {seed}: {text}", flush=True)
-            elif not count:
-                unusable += 1
-    refused = f", {unusable} refused by onnxruntime" * (unusable > 0)
-    print(f"{args.graphs - failed - unusable} of {args.graphs} graphs passed{refused} ({nodes} nodes, "
-          f"seeds {args.seed} to {args.seed + args.graphs - 1}, {time.monotonic() - start:.0f} s)")
+        for verdict in pool.imap_unordered(check_seed, seeds):
+            verdicts.append(verdict)
+            if verdict.failure:
+                print(f"FAIL seed {verdict.seed}: {verdict.failure}", flush=True)
+    return close(args, verdicts, time.monotonic() - start)
+
+
+def close(args, verdicts, seconds):
+    """Prints the closing line; the exit status."""
+    failed = sum(bool(v.failure) for v in verdicts)
+    unusable = sum(not v.usable for v in verdicts)
+    notes = f"{sum(v.nodes for v in verdicts)} nodes, seeds {args.seed} to " \
+            f"{args.seed + args.graphs - 1}, {seconds:.0f} s"
+    for count, what in ((unusable, "refused by onnxruntime"),
+                        (sum(not v.general for v in verdicts), "compiled for known sizes only")):
+        notes += f", {count} {what}" * (count > 0)
+    print(f"{args.graphs - failed - unusable} of {args.graphs} graphs passed ({notes})")
     return 1 if failed or unusable * 20 > args.graphs else 0
 
 

@@ -106,7 +106,7 @@ def dynamic_quantize(b):
 
 @family("quantised", 1)
 def qlinear_matmul(b):
-    x = b.pick((U8, I8), test=lambda v: v.rank >= 2)
+    x = b.pick((U8, I8), test=lambda v: v.rank >= 2 and v.size)
     y = b.weight(x.dtype, (x.shape[-1], b.choice((1, 3, 8, 16, 17))))
     parameters = lambda: (scale_of(b), zero_point(b, x.dtype))  # noqa: E731
     return b.emit("QLinearMatMul", [x, *parameters(), y, *parameters(),
