@@ -70,6 +70,11 @@ class Graph:
     form: str = "raw"  # how constants are stored: raw, typed, node, input (with a default)
 
     def model(self):
+        return make_model(self.proto(self.outputs), self.opset,
+                          3 if self.form == "input" else IR_VERSION)
+
+    def proto(self, outputs, typed=True):
+        """As ONNX's graph with these outputs, of types that are stated or left open."""
         def info(name, array):
             dims = [self.symbols.get((name, i), d) for i, d in enumerate(array.shape)]
             return helper.make_tensor_value_info(name, elem(array), dims)
@@ -81,10 +86,16 @@ class Graph:
             nodes = [helper.make_node("Constant", [], [t.name], value=t) for t in constants] + nodes
         if self.form == "input":
             inputs += [info(name, array) for name, array in self.constants.items()]
-        graph = helper.make_graph(nodes, "random", inputs,
-                                  [info(name, self.values[name]) for name in self.outputs],
-                                  [] if self.form == "node" else constants)
-        return make_model(graph, self.opset, 3 if self.form == "input" else IR_VERSION)
+        results = [self.result(name) if typed else helper.make_empty_tensor_value_info(name)
+                   for name in outputs]
+        return helper.make_graph(nodes, "random", inputs, results,
+                                 [] if self.form == "node" else constants)
+
+    def result(self, name):
+        """An output's type, with sizes where these are not up to symbols."""
+        array = self.values[name]
+        return helper.make_tensor_value_info(name, elem(array),
+                                             None if self.symbols else array.shape)
 
     def save(self, path):
         """PATH.onnx and PATH.npz with the inputs; returns both."""
@@ -102,6 +113,16 @@ class Graph:
         keep = lambda arrays: {n: a for n, a in arrays.items() if n in needed}  # noqa: E731
         return Graph(self.opset, keep(self.inputs), keep(self.constants), nodes[::-1],
                      list(outputs), self.values, self.symbols, self.form)
+
+    def resized(self, sizes):
+        """With inputs of other sizes, by symbol; the values are yet to be computed."""
+        inputs = {}
+        for name, array in self.inputs.items():
+            shape = [sizes[self.symbols[name, i]] if (name, i) in self.symbols else d
+                     for i, d in enumerate(array.shape)]
+            inputs[name] = np.resize(array, shape)
+        return Graph(self.opset, inputs, self.constants, self.nodes, self.outputs, {},
+                     self.symbols, self.form)
 
     def producers(self):
         return {name: node for node in self.nodes for name in node.outputs if name}

@@ -79,6 +79,18 @@ def run(graph):
     return dict(zip(graph.outputs, _session(graph.model()).run(graph.outputs, graph.inputs)))
 
 
+def compute(graph):
+    """Fills in the values of a graph that has other inputs than when it was built."""
+    graph.values = {**graph.inputs, **graph.constants}
+    names = list(graph.producers())
+    whole = make_model(graph.proto(names, typed=False), graph.opset)
+    try:
+        arrays = _session(whole).run(names, graph.inputs)
+    except Exception as error:  # onnxruntime's own kinds have no common base
+        raise Unusable(error) from None
+    graph.values.update(zip(names, arrays))
+
+
 class _Noise:
     """One graph with factors as further inputs, so that a session serves all runs."""
 
