@@ -84,9 +84,19 @@ def check_any_size(tw, graph, expected, level, random):
     check(f"wrong result of any size {level}", expected, tw.run_compiled(compiled, graph))
     other = at_other_sizes(graph, random)
     if other:
-        check(f"wrong result of another size {level}", Expected(other),
-              tw.run_compiled(compiled, other))
+        check_other_sizes(tw, compiled, other, level)
     return True
+
+
+def check_other_sizes(tw, compiled, other, level):
+    try:
+        actual = tw.run_compiled(compiled, other)
+    except Failure as failure:
+        text = str(failure)
+        if "com.microsoft" in text and "sizes that must agree" in text:
+            return  # onnxruntime does not check them all
+        raise
+    check(f"wrong result of another size {level}", Expected(other), actual)
 
 
 def at_other_sizes(graph, random, tries=6):
