@@ -66,6 +66,22 @@ def determinants():
                    expected=[np.ascontiguousarray(y)])
 
 
+def transforms():
+    """In f64 to its precision, in f32 to that of the result."""
+    for n, parts, inverse, dtype in itertools.product((1, 7, 16), (1, 2), (0, 1), (F32, F64)):
+        x = rand(2, n, 3, parts, dtype=dtype)
+        values = x[..., 0] + (1j * x[..., 1] if parts == 2 else 0)
+        y = (np.fft.ifft if inverse else np.fft.fft)(values.astype(np.complex128), axis=1)
+        y = np.stack([y.real, y.imag], -1).astype(dtype)
+        yield onnx("DFT", [x, None, np.array(1, np.int64)], {"inverse": inverse}, opset=20,
+                   const=(2,), expected=[y], limit=1e-13 if dtype == F64 else 2e-7)
+    x, window = rand(1, 64, 1, dtype=F64), rand(16, dtype=F64, low=0.1)
+    frames = np.stack([x[0, i:i + 16, 0] * window for i in range(0, 49, 8)])
+    y = np.fft.rfft(frames)
+    yield onnx("STFT", [x, np.array(8, np.int64), window], opset=17, const=(1,), limit=1e-13,
+               expected=[np.stack([y.real, y.imag], -1)[None]])
+
+
 def training():
     x, v = rand(3, 4, 5, 2), [rand(4, seed=s, low=0.5, high=2) for s in range(4)]
     mean, var = x.mean((0, 2, 3)), x.var((0, 2, 3))
@@ -174,6 +190,7 @@ def cases():
     yield from deform()
     yield from roi_align()
     yield from determinants()
+    yield from transforms()
     yield from training()
     yield from states()
     yield from ngrams()

@@ -8,14 +8,22 @@ static const double pi = 3.14159265358979323846;
 
 enum { MAX_MATRIX = 1 << 24 }; /* elements of a transform's matrix */
 
-/* A constant f32 tensor; values are the caller's arena memory. */
-static tw_value *matrix(tw_onnx_node *n, const float *values, unsigned rank, const int64_t *dims)
+/* A constant tensor of f32 or f64; values are the context's memory. */
+static tw_value *matrix(tw_onnx_node *n, const double *values, tw_elem elem, unsigned rank,
+                        const int64_t *dims)
 {
-    int64_t count = 1;
+    size_t count = 1;
+    const void *data = values;
     for (unsigned i = 0; i < rank; i++)
-        count *= dims[i];
-    return tw_gb_constant(n->g, tw_type_tensor_static(n->ctx, TW_F32, rank, dims), values,
-                          (size_t)count * sizeof *values, NULL);
+        count *= (size_t)dims[i];
+    if (elem == TW_F32) {
+        float *narrow = tw_context_alloc(n->ctx, count * sizeof *narrow);
+        for (size_t i = 0; i < count; i++)
+            narrow[i] = (float)values[i];
+        data = narrow;
+    }
+    return tw_gb_constant(n->g, tw_type_tensor_static(n->ctx, elem, rank, dims), data,
+                          count * tw_elem_bits(elem) / 8, NULL);
 }
 
 /* ---- Matrices ---- */
@@ -44,13 +52,14 @@ static double weight(const transform *t, int64_t i, int64_t a, int64_t k, int64_
 }
 
 /* [n_in * c_in, n_out * c_out], or for a convolution [n_out * c_out, c_in, n_in]. */
-static tw_value *transform_matrix(tw_onnx_node *n, const transform *t, bool convolution)
+static tw_value *transform_matrix(tw_onnx_node *n, const transform *t, tw_elem elem,
+                                  bool convolution)
 {
     int64_t rows = t->n_in * t->c_in, columns = t->n_out * t->c_out;
     if (t->n_in <= 0 || t->n_out <= 0 || t->length <= 0 || t->length > MAX_MATRIX ||
         t->n_in > MAX_MATRIX || rows * columns > MAX_MATRIX)
         return tw_gb_error(n->g, "a transform of %lld points", (long long)t->length);
-    float *values = tw_context_alloc(n->ctx, (size_t)(rows * columns) * sizeof *values);
+    double *values = tw_context_alloc(n->ctx, (size_t)(rows * columns) * sizeof *values);
     for (int64_t i = 0; i < t->n_in; i++)
         for (int64_t a = 0; a < t->c_in; a++)
             for (int64_t k = 0; k < t->n_out; k++)
@@ -58,10 +67,10 @@ static tw_value *transform_matrix(tw_onnx_node *n, const transform *t, bool conv
                     int64_t column = k * t->c_out + b;
                     int64_t at = convolution ? (column * t->c_in + a) * t->n_in + i
                                              : (i * t->c_in + a) * columns + column;
-                    values[at] = (float)weight(t, i, a, k, b);
+                    values[at] = weight(t, i, a, k, b);
                 }
-    return convolution ? matrix(n, values, 3, (int64_t[]){columns, t->c_in, t->n_in})
-                       : matrix(n, values, 2, (int64_t[]){rows, columns});
+    return convolution ? matrix(n, values, elem, 3, (int64_t[]){columns, t->c_in, t->n_in})
+                       : matrix(n, values, elem, 2, (int64_t[]){rows, columns});
 }
 
 /* ---- DFT ---- */
@@ -130,7 +139,8 @@ static bool read_dft(tw_onnx_node *n, transform *t, unsigned *axis)
     return true;
 }
 
-/* The axis goes beside the parts, both become one, are multiplied, and go back. */
+/* The axis goes beside the parts, both become one, are multiplied, and go back. In f64: terms of
+ * opposite sign cancel, and what they leave in f32 is above the noise of a fast transform. */
 bool tw_onnx_op_dft(tw_onnx_node *n)
 {
     transform t;
@@ -151,13 +161,13 @@ bool tw_onnx_op_dft(tw_onnx_node *n)
     perm[rank - 1] = rank - 1;
     for (unsigned i = 0; i < rank; i++)
         back[perm[i]] = i;
-    tw_value *x = tw_gb_transpose(g, tw_gb_cast(g, n->in[0], TW_F32), perm);
+    tw_value *x = tw_gb_transpose(g, tw_gb_cast(g, n->in[0], TW_F64), perm);
     if (!x)
         return false;
     memcpy(dims, x->type->dims, rank * sizeof *dims);
     tw_expr rest = tw_gb_product(g, dims, rank - 2);
     x = tw_gb_reshape(g, x, 2, (tw_expr[]){rest, tw_gb_const(g, t.n_in * t.c_in)});
-    x = tw_gb_matmul(g, x, transform_matrix(n, &t, false), false, false);
+    x = tw_gb_matmul(g, x, transform_matrix(n, &t, TW_F64, false), false, false);
     dims[rank - 2] = tw_gb_const(g, t.n_out);
     dims[rank - 1] = tw_gb_const(g, t.c_out);
     x = tw_gb_transpose(g, tw_gb_reshape(g, x, rank, dims), back);
@@ -216,10 +226,11 @@ bool tw_onnx_op_stft(tw_onnx_node *n)
     if (!x || !read_stft(n, x->type, &t, &step))
         return false;
     tw_type signal = x->type;
-    x = tw_gb_transpose(g, tw_gb_cast(g, x, TW_F32), time_last);
-    tw_value *filters = transform_matrix(n, &t, true);
+    tw_elem work = signal->elem == TW_F64 ? TW_F64 : TW_F32;
+    x = tw_gb_transpose(g, tw_gb_cast(g, x, work), time_last);
+    tw_value *filters = transform_matrix(n, &t, work, true);
     if (tw_onnx_in(n, 2))
-        filters = tw_gb_binary(g, TW_GRAPH_MUL, filters, tw_gb_cast(g, n->in[2], TW_F32));
+        filters = tw_gb_binary(g, TW_GRAPH_MUL, filters, tw_gb_cast(g, n->in[2], work));
     tw_expr frames = tw_expr_addc(n->ctx,
                                   tw_expr_binary(n->ctx, TW_EXPR_FLOORDIV,
                                                  tw_expr_addc(n->ctx, signal->dims[1], -t.n_in),
@@ -228,7 +239,7 @@ bool tw_onnx_op_stft(tw_onnx_node *n)
     tw_expr dims[3] = {signal->dims[0], tw_gb_const(g, t.n_out * 2), frames};
     int64_t zero = 0, one = 1;
     tw_value *y = TW_GB_EMIT(
-        g, CONV, ((tw_value *[]){x, filters}), 2, tw_type_tensor(n->ctx, TW_F32, 3, dims, NULL),
+        g, CONV, ((tw_value *[]){x, filters}), 2, tw_type_tensor(n->ctx, work, 3, dims, NULL),
         {"strides", tw_attr_ints(n->ctx, &step, 1)}, {"dilations", tw_attr_ints(n->ctx, &one, 1)},
         {"pads_begin", tw_attr_ints(n->ctx, &zero, 1)},
         {"pads_end", tw_attr_ints(n->ctx, &zero, 1)}, {"groups", tw_attr_int(n->ctx, 1)});
@@ -266,11 +277,13 @@ bool tw_onnx_op_window(tw_onnx_node *n)
         return false;
     if (size < 0 || size > MAX_MATRIX)
         return tw_onnx_error(n, "a window of %lld points", (long long)size);
-    float *values = tw_context_alloc(n->ctx, (size_t)size * sizeof *values);
+    double *values = tw_context_alloc(n->ctx, (size_t)size * sizeof *values);
     double period = (double)(periodic ? size : size - 1);
     for (int64_t i = 0; i < size; i++)
-        values[i] = (float)window_value(n->op->param, 2 * pi * (double)i / period);
-    return tw_onnx_set(n, 0, tw_gb_cast(n->g, matrix(n, values, 1, &size), elem));
+        values[i] = window_value(n->op->param, 2 * pi * (double)i / period);
+    return tw_onnx_set(
+        n, 0,
+        tw_gb_cast(n->g, matrix(n, values, elem == TW_F64 ? TW_F64 : TW_F32, 1, &size), elem));
 }
 
 /* ---- Mel filters ---- */
@@ -281,15 +294,15 @@ static double hertz_to_mel(double hertz)
 }
 
 /* Triangles over the spectrum, evenly spaced in mel; [bins, filters]. */
-static void mel_filters(float *out, int64_t bins, int64_t filters, const int64_t *edges)
+static void mel_filters(double *out, int64_t bins, int64_t filters, const int64_t *edges)
 {
     for (int64_t i = 0; i < filters; i++) {
         int64_t left = edges[i], centre = edges[i + 1], right = edges[i + 2];
         for (int64_t j = left; j <= centre && j < bins; j++)
             out[j * filters + i] =
-                centre == left ? 1 : (float)((double)(j - left) / (double)(centre - left));
+                centre == left ? 1 : (double)(j - left) / (double)(centre - left);
         for (int64_t j = centre; j < right && j < bins; j++)
-            out[j * filters + i] = (float)((double)(right - j) / (double)(right - centre));
+            out[j * filters + i] = (double)(right - j) / (double)(right - centre);
     }
 }
 
@@ -323,8 +336,9 @@ bool tw_onnx_op_mel_weight_matrix(tw_onnx_node *n)
         double hertz = 700 * (pow(10, ((double)i * step + start) / 2595) - 1);
         edges[i] = (int64_t)floor((double)(length + 1) * hertz / (double)rate);
     }
-    float *values = tw_context_alloc(n->ctx, (size_t)(bins * filters) * sizeof *values);
+    double *values = tw_context_alloc(n->ctx, (size_t)(bins * filters) * sizeof *values);
     mel_filters(values, bins, filters, edges);
-    tw_value *y = matrix(n, values, 2, (int64_t[]){bins, filters});
+    tw_value *y =
+        matrix(n, values, elem == TW_F64 ? TW_F64 : TW_F32, 2, (int64_t[]){bins, filters});
     return tw_onnx_set(n, 0, tw_gb_cast(n->g, y, elem));
 }
