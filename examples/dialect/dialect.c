@@ -91,9 +91,20 @@ static bool verify_apply(tw_context *ctx, const tw_op *op)
     return true;
 }
 
+static bool verify_roots(tw_context *ctx, const tw_op *op)
+{
+    tw_type c = tw_operand(op, 0)->type, roots = op->results[0].type;
+    if (c != tw_type_tensor_static(ctx, TW_F64, 1, (int64_t[]){3}))
+        return tw_error(ctx, op->loc, "the operand should be tensor<3xf64>");
+    return (roots->kind == TW_TYPE_TENSOR && roots->elem == TW_F64 && roots->rank == 1) ||
+           tw_error(ctx, op->loc, "the result should be a vector of f64");
+}
+
 static const tw_attr_spec coefficients[] = {
     {"coefficients", TW_ATTR_ARRAY, true, "floats, lowest power first"}, {0}};
 static const tw_attr_spec none[] = {{0}};
+static const tw_attr_spec sizes[] = {
+    {"symbols", TW_ATTR_ARRAY, true, "the symbol that is the number of roots"}, {0}};
 
 const tw_op_def poly_ops[] = {
     [POLY_CONSTANT] = {.name = "poly.constant",
@@ -136,6 +147,13 @@ const tw_op_def poly_ops[] = {
                      .attrs = coefficients,
                      .verify = verify_coefficients,
                      .kind = POLY_HORNER},
+    [POLY_ROOTS] = {.name = "poly.roots",
+                    .summary = "the real roots of c0 + c1 t + c2 t^2, ascending",
+                    .n_operands = 1,
+                    .n_results = 1,
+                    .attrs = sizes,
+                    .verify = verify_roots,
+                    .kind = POLY_ROOTS},
 };
 
 static const tw_dialect dialect = {
@@ -158,5 +176,6 @@ bool tw_plugin_register(tw_context *ctx, int api_version)
         !tw_pass_register(ctx, &poly_resolve))
         return false;
     tw_iface_set(ctx, &poly_ops[POLY_HORNER], &tw_op_lowering_iface, &poly_horner_lowering);
-    return true;
+    tw_iface_set(ctx, &poly_ops[POLY_ROOTS], &tw_op_routine_iface, &poly_roots_routine);
+    return poly_register_roots();
 }

@@ -8,14 +8,22 @@
  *
  *     %y = poly.horner %x {coefficients = [1.0, 4.0, 4.0]} : tensor<8xf32>
  *
- * which has a lowering to loops, and so takes part in fusion and runs on every target. */
+ * which has a lowering to loops, and so takes part in fusion and runs on every target. What is no
+ * loop nest is computed by a function of the plugin that compiled models call (roots.c). */
 #ifndef POLY_H
 #define POLY_H
 
 #include <tilewright/ir.h>
 #include <tilewright/lower.h>
 
-typedef enum poly_kind { POLY_CONSTANT, POLY_ADD, POLY_MUL, POLY_APPLY, POLY_HORNER } poly_kind;
+typedef enum poly_kind {
+    POLY_CONSTANT,
+    POLY_ADD,
+    POLY_MUL,
+    POLY_APPLY,
+    POLY_HORNER,
+    POLY_ROOTS,
+} poly_kind;
 extern const tw_op_def poly_ops[];
 
 enum { POLY_MAX_TERMS = 32 }; /* of a polynomial: degree plus one */
@@ -27,5 +35,9 @@ unsigned poly_coefficients(const tw_op *op, double out[POLY_MAX_TERMS]);
 
 extern const tw_pass poly_raise, poly_resolve;
 extern const tw_op_lowering poly_horner_lowering;
+
+/* poly.roots: what a routine computes, and making that routine known. */
+extern const tw_op_routine poly_roots_routine;
+bool poly_register_roots(void);
 
 #endif

@@ -89,7 +89,14 @@
  * said where they are, in src/runtime. */
 #define TW_ROUTINES(X)                                                                             \
     X(unique)                                                                                      \
-    X(non_max_suppression)
+    X(non_max_suppression)                                                                         \
+    X(text)                                                                                        \
+    X(equal_text)                                                                                  \
+    X(concat_text)                                                                                 \
+    X(split_text)                                                                                  \
+    X(normalize_text)                                                                              \
+    X(match_text)                                                                                  \
+    X(look_up)
 #define TW_ROUTINE_PREFIX "tw_rt_"
 #define TW_ROUTINE_SIGNATURE "ippipip"
 

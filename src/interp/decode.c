@@ -127,7 +127,7 @@ tw_membuf *tw_decode_new_buffer(tw_decoder *d, const tw_op *op, const tw_value *
 {
     int64_t count = 1;
     tw_type type = value->type;
-    bool fine = type->kind == TW_TYPE_BUFFER && type->elem != TW_STRING;
+    bool fine = type->kind == TW_TYPE_BUFFER;
     int64_t *dims = TW_NEW_ARRAY(d->arena, int64_t, type->rank);
     for (unsigned i = 0; fine && i < type->rank; i++)
         fine = tw_machine_size(d->m, type->dims[i], &dims[i]) && dims[i] >= 0 &&

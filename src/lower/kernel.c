@@ -15,11 +15,25 @@
 
 /* ---- Types ---- */
 
+/* Whether the operation moves elements of any type, or holds others that are asked themselves. */
+static bool only_moves(const tw_op *op)
+{
+    static const tw_graph_kind kinds[] = {
+        TW_GRAPH_GROUP,   TW_GRAPH_YIELD,     TW_GRAPH_IF,      TW_GRAPH_LOOP,
+        TW_GRAPH_ROUTINE, TW_GRAPH_SHAPE,     TW_GRAPH_RESHAPE, TW_GRAPH_TRANSPOSE,
+        TW_GRAPH_EXPAND,  TW_GRAPH_SLICE,     TW_GRAPH_CONCAT,  TW_GRAPH_TILE,
+        TW_GRAPH_GATHER,  TW_GRAPH_GATHER_ND, TW_GRAPH_WHERE,   TW_GRAPH_GATHER_ELEMENTS};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (tw_is_graph(op, kinds[i]))
+            return true;
+    return false;
+}
+
 static bool check_type(tw_context *ctx, const tw_op *op, tw_type type, const char *what, unsigned i)
 {
     if (type->kind != TW_TYPE_TENSOR)
         return tw_error(ctx, op->loc, "%s %u of '%s' is no tensor", what, i, op->def->name);
-    if (type->elem == TW_STRING)
+    if (type->elem == TW_STRING && !only_moves(op))
         return tw_error(ctx, op->loc,
                         "%s %u of '%s' has strings, which no kernel computes with; "
                         "numbers are accepted",

@@ -60,6 +60,33 @@ static tw_type buffer_of(tw_context *ctx, tw_type tensor)
 
 /* ---- Buffers of values ---- */
 
+/* Strings are bytes in the constants, which a routine makes addresses of. */
+static tw_value *text_buffer(to_loops *t, tw_builder *at, tw_attr value, const char *name)
+{
+    tw_context *ctx = t->ctx;
+    tw_type type = value->u.dense.type;
+    char *const *texts = value->u.dense.data;
+    int64_t dims[TW_MAX_RANK];
+    size_t n = value->u.dense.size / sizeof *texts, size = 0;
+    for (size_t i = 0; i < n; i++)
+        size += strlen(texts[i]) + 1;
+    char *bytes = tw_context_alloc(ctx, size + 1), *end = bytes;
+    for (size_t i = 0; i < n; i++)
+        end = stpcpy(end, texts[i]) + 1;
+    for (unsigned i = 0; i < type->rank; i++)
+        dims[i] = tw_type_dim(type, i);
+    tw_type packed = tw_type_tensor_static(ctx, TW_U8, 1, (int64_t[]){(int64_t)size});
+    tw_type buffer = buffer_of(ctx, packed), result = buffer_of(ctx, type);
+    tw_op *op = tw_build(at, &tw_loop_ops[TW_LOOP_CONSTANT_BUFFER], NULL, 0, &buffer, 1, "value",
+                         tw_attr_dense(ctx, packed, bytes, size), "name",
+                         name ? tw_attr_string(ctx, name) : NULL, NULL);
+    tw_value *from = tw_result(op, 0);
+    return tw_result(tw_build(at, &tw_loop_ops[TW_LOOP_ROUTINE], &from, 1, &result, 1, "name",
+                              tw_attr_string(ctx, "text"), "params",
+                              tw_attr_ints(ctx, dims, type->rank), NULL),
+                     0);
+}
+
 /* One buffer for each content: small constants, as the tables of kernels, are compared by value. */
 static tw_value *constant_buffer(to_loops *t, tw_attr value, const char *name)
 {
@@ -79,6 +106,11 @@ static tw_value *constant_buffer(to_loops *t, tw_attr value, const char *name)
     tw_type type = buffer_of(t->ctx, value->u.dense.type);
     tw_builder at = t->depth ? t->outer : t->body; /* where all regions see it */
     at.loc = t->body.loc;
+    if (type->elem == TW_STRING) {
+        buffer = text_buffer(t, &at, value, name);
+        tw_map_put(&t->constants, &key, sizeof key, buffer);
+        return buffer;
+    }
     tw_op *op = tw_build(&at, &tw_loop_ops[TW_LOOP_CONSTANT_BUFFER], NULL, 0, &type, 1, "value",
                          value, "name", name ? tw_attr_string(t->ctx, name) : NULL, NULL);
     buffer = tw_result(op, 0);
@@ -601,8 +633,10 @@ static bool lower_routine(to_loops *t, tw_op *op)
     tw_op *made = tw_build(&t->body, &tw_loop_ops[TW_LOOP_ROUTINE], in, op->n_operands, types,
                            op->n_results, "name", name, "params", params, "symbols",
                            tw_op_attr(op, "symbols"), "what", tw_op_attr(op, "what"), NULL);
-    for (unsigned i = 0; i < op->n_results; i++)
+    for (unsigned i = 0; i < op->n_results; i++) {
+        tw_value_set_name(tw_result(made, i), op->results[i].name);
         tw_map_put_ptr(&t->buffers, tw_result(op, i), tw_result(made, i));
+    }
     return true;
 }
 
@@ -654,7 +688,7 @@ static bool lower_op(to_loops *t, tw_op *op)
     t->body.loc = t->kernels.loc = op->loc;
     if (tw_is_graph(op, TW_GRAPH_CONSTANT))
         return true; /* when it is used */
-    if (!tw_lower_check_types(t->ctx, op))
+    if (!is_routine(t, op) && !tw_lower_check_types(t->ctx, op))
         return false;
     switch (tw_graph_kind_of(op)) {
     case TW_GRAPH_IF:

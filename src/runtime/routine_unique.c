@@ -10,7 +10,6 @@
  * Slices are compared element by element. NaN equals NaN and is above all else. */
 #include "runtime/routines.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,65 +21,12 @@ typedef struct slices {
 
 /* ---- Order ---- */
 
-static int order(double a, double b)
-{
-    if (isnan(a) || isnan(b))
-        return isnan(a) - isnan(b);
-    return (a > b) - (a < b);
-}
-
-static float narrow_value(uint32_t elem, uint16_t bits)
-{
-    if (elem == TW_BF16) {
-        uint32_t wide = (uint32_t)bits << 16;
-        float f;
-        memcpy(&f, &wide, sizeof f);
-        return f;
-    }
-    _Float16 h;
-    memcpy(&h, &bits, sizeof h);
-    return (float)h;
-}
-
-#define INTEGER(ELEM, type)                                                                        \
-    case ELEM: {                                                                                   \
-        type x = ((const type *)data)[i], y = ((const type *)data)[j];                             \
-        return (x > y) - (x < y);                                                                  \
-    }
-
-/* Elements i and j; types of less than a byte do not come here. */
-static int compare_elements(uint32_t elem, const void *data, int64_t i, int64_t j)
-{
-    switch (elem) {
-    case TW_F64:
-        return order(((const double *)data)[i], ((const double *)data)[j]);
-    case TW_F32:
-        return order((double)((const float *)data)[i], (double)((const float *)data)[j]);
-    case TW_F16:
-    case TW_BF16:
-        return order((double)narrow_value(elem, ((const uint16_t *)data)[i]),
-                     (double)narrow_value(elem, ((const uint16_t *)data)[j]));
-    case TW_STRING:
-        return strcmp(((char *const *)data)[i], ((char *const *)data)[j]);
-        INTEGER(TW_I64, int64_t)
-        INTEGER(TW_I32, int32_t)
-        INTEGER(TW_I16, int16_t)
-        INTEGER(TW_I8, int8_t)
-        INTEGER(TW_U64, uint64_t)
-        INTEGER(TW_U32, uint32_t)
-        INTEGER(TW_U16, uint16_t)
-        INTEGER(TW_U8, uint8_t)
-    default:
-        INTEGER(TW_BOOL, uint8_t)
-    }
-}
-
 static int compare(const slices *s, int64_t a, int64_t b)
 {
     for (int64_t o = 0; o < s->outer; o++)
         for (int64_t i = 0; i < s->inner; i++) {
-            int c = compare_elements(s->x->elem, s->x->data, (o * s->n + a) * s->inner + i,
-                                     (o * s->n + b) * s->inner + i);
+            int c = tw_rt_compare(s->x->elem, s->x->data, (o * s->n + a) * s->inner + i, s->x->data,
+                                  (o * s->n + b) * s->inner + i);
             if (c)
                 return c;
         }

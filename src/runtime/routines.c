@@ -4,6 +4,7 @@
 #include "runtime/error.h"
 #include "runtime/model.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -109,4 +110,58 @@ bool tw_rt_provide(const tw_abi_host *host, tw_abi_value *out)
     if (!out->data)
         tw_rt_no_memory(host);
     return out->data != NULL;
+}
+
+/* ---- Order ---- */
+
+static int order(double a, double b)
+{
+    if (isnan(a) || isnan(b))
+        return isnan(a) - isnan(b);
+    return (a > b) - (a < b);
+}
+
+static float narrow_value(uint32_t elem, uint16_t bits)
+{
+    if (elem == TW_BF16) {
+        uint32_t wide = (uint32_t)bits << 16;
+        float f;
+        memcpy(&f, &wide, sizeof f);
+        return f;
+    }
+    _Float16 h;
+    memcpy(&h, &bits, sizeof h);
+    return (float)h;
+}
+
+#define INTEGER(ELEM, type)                                                                        \
+    case ELEM: {                                                                                   \
+        type x = ((const type *)a)[i], y = ((const type *)b)[j];                                   \
+        return (x > y) - (x < y);                                                                  \
+    }
+
+int tw_rt_compare(uint32_t elem, const void *a, int64_t i, const void *b, int64_t j)
+{
+    switch (elem) {
+    case TW_F64:
+        return order(((const double *)a)[i], ((const double *)b)[j]);
+    case TW_F32:
+        return order((double)((const float *)a)[i], (double)((const float *)b)[j]);
+    case TW_F16:
+    case TW_BF16:
+        return order((double)narrow_value(elem, ((const uint16_t *)a)[i]),
+                     (double)narrow_value(elem, ((const uint16_t *)b)[j]));
+    case TW_STRING:
+        return strcmp(((char *const *)a)[i], ((char *const *)b)[j]);
+        INTEGER(TW_I64, int64_t)
+        INTEGER(TW_I32, int32_t)
+        INTEGER(TW_I16, int16_t)
+        INTEGER(TW_I8, int8_t)
+        INTEGER(TW_U64, uint64_t)
+        INTEGER(TW_U32, uint32_t)
+        INTEGER(TW_U16, uint16_t)
+        INTEGER(TW_U8, uint8_t)
+    default:
+        INTEGER(TW_BOOL, uint8_t)
+    }
 }

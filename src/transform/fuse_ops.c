@@ -286,7 +286,8 @@ typedef struct assembly {
 static bool is_scalar_constant(const tw_value *value)
 {
     int64_t n;
-    return tw_graph_constant_value(value) && tw_type_static_count(value->type, &n) && n == 1;
+    return tw_graph_constant_value(value) && value->type->elem != TW_STRING &&
+           tw_type_static_count(value->type, &n) && n == 1;
 }
 
 static bool is_member(const assembly *a, const tw_op *op)

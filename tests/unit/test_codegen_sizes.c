@@ -2,6 +2,8 @@
  * such sizes, compiled and interpreted, and what becomes of sizes that cannot be. */
 #include "codegen_harness.h"
 
+#include <math.h>
+
 /* %n = {how many of x are above 0}; y = those, doubled, through a buffer between. */
 static const char kernels[] =
     "  loop.kernel @count(%x: buffer<6xf32>, %n: buffer<1xi64>) attributes {outputs = 1} {\n"
@@ -212,13 +214,106 @@ static void impossible(void **state)
     tw_context_destroy(ctx);
 }
 
+/* ---- Routines ---- */
+
+/* x above params[0], and how many; fails when there is a NaN. */
+static int32_t above(const tw_abi_host *host, const tw_abi_value *in, uint32_t n_in,
+                     tw_abi_value *out, uint32_t n_out, const int64_t *params)
+{
+    const float *x = in[0].data;
+    int64_t n = 0;
+    assert_true(n_in == 1 && n_out == 2 && in[0].rank == 1 && in[0].elem == TW_F32);
+    assert_true(out[0].rank == 1 && out[1].rank == 0 && out[1].elem == TW_I64);
+    float *y = out[0].data = host->alloc(host, 1 + (size_t)in[0].dims[0] * sizeof *y);
+    int64_t *count = out[1].data = host->alloc(host, sizeof *count);
+    for (int64_t i = 0; i < in[0].dims[0]; i++) {
+        if (isnan(x[i]))
+            return host->error(host, 7, "above: not a number");
+        if (x[i] > (float)params[0])
+            y[n++] = x[i];
+    }
+    out[0].dims[0] = *count = n;
+    return 0;
+}
+
+static const char routine_text[] =
+    "module attributes {symbols = [\"nz\"], input_symbols = 0} {\n%s"
+    "  func @main(%%x: buffer<6xf32>, %%y: buffer<nz x f32>) attributes {outputs = 1} {\n"
+    "    %%t, %%n = loop.routine %%x {name = \"test_above\", params = [2],"
+    " symbols = [\"nz\"]} : buffer<nz x f32>, buffer<i64>\n"
+    "    loop.provide %%y\n"
+    "    call @twice(%%t, %%y)\n"
+    "    return\n"
+    "  }\n"
+    "}\n";
+
+static void routines(void **state)
+{
+    (void)state;
+    tw_context *ctx = new_context();
+    tw_op *module =
+        parse_module(ctx, tw_arena_printf(tw_context_arena(ctx), routine_text, kernels));
+    float x[6] = {3, 4, 5, 6, 1, 2}, y[6] = {0};
+    run_interpreted(ctx, module, (tw_interp_buffer[]){{x, sizeof x}, {y, sizeof y}}, 2);
+    for (int i = 0; i < 6; i++)
+        assert_true(y[i] == (i < 4 ? 2 * x[i] : 0));
+    tw_model *model = compile_sizes(ctx, module, 2);
+    tw_session *session;
+    assert_int_equal(tw_session_create(model, NULL, &session), TW_STATUS_OK);
+    run_on(session, x, 4);
+    run_on(session, (float[]){0, 0, 0, 0, 0, 0}, 0);
+    x[1] = NAN;
+    assert_int_equal(tw_session_set_input(session, 0, x, sizeof x), TW_STATUS_OK);
+    assert_int_equal(tw_session_run(session), TW_STATUS_RUN);
+    assert_non_null(strstr(tw_last_error(), "above: not a number"));
+    x[1] = 4;
+    run_on(session, x, 4);
+    tw_session_destroy(session);
+    tw_model_free(model);
+    tw_context_destroy(ctx);
+}
+
+/* Names are checked; a model that calls what nobody has does not load. */
+static void unknown_routine(void **state)
+{
+    (void)state;
+    assert_int_equal(tw_routine_register("above", above), TW_STATUS_INVALID);
+    assert_int_equal(tw_routine_register("tw_rt_test_above", above), TW_STATUS_OK);
+    assert_int_equal(tw_routine_register("tw_rt_test_above", above), TW_STATUS_OK);
+    assert_int_equal(tw_routine_register("tw_rt_unique", above), TW_STATUS_INVALID);
+    tw_context *ctx = new_context();
+    tw_arena *arena = tw_context_arena(ctx);
+    char *text = tw_arena_printf(arena, routine_text, kernels);
+    memcpy(strstr(text, "test_above"), "nobody_has", strlen("nobody_has"));
+    tw_codegen_result r = generate(ctx, parse_module(ctx, text), "host", TW_CODE_OBJECT, 0);
+    tw_abi_variant variant = {.cpu = "host"};
+    tw_artifact_code code = {.entry = r.entry};
+    tw_bytes *objects = TW_NEW_ARRAY(arena, tw_bytes, r.n_pieces);
+    for (size_t i = 0; i < r.n_pieces; i++)
+        objects[i] = (tw_bytes){r.pieces[i].bytes, r.pieces[i].size};
+    tw_artifact a = {.model = {.name = "test",
+                               .target = "x86_64-unknown-linux-gnu",
+                               .n_variants = 1,
+                               .variants = &variant},
+                     .code = &code,
+                     .objects = objects,
+                     .n_objects = r.n_pieces};
+    int fd = tw_artifact_temporary(ctx, 0);
+    tw_model *model;
+    assert_true(fd >= 0 && tw_artifact_write_fd(ctx, &a, fd));
+    assert_int_equal(tw_model_load_fd(fd, "test", NULL, &model), TW_STATUS_UNSUPPORTED);
+    assert_non_null(strstr(tw_last_error(), "tw_rt_nobody_has"));
+    assert_non_null(strstr(tw_last_error(), "tw_routine_register"));
+    close(fd);
+    tw_context_destroy(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_data_decides),
-        cmocka_unit_test(interpreted),
-        cmocka_unit_test(expected),
-        cmocka_unit_test(impossible),
+        cmocka_unit_test(the_data_decides), cmocka_unit_test(interpreted),
+        cmocka_unit_test(expected),         cmocka_unit_test(impossible),
+        cmocka_unit_test(unknown_routine),  cmocka_unit_test(routines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,8 +15,7 @@ LLVMTypeRef tw_cg_elem(tw_cg *cg, tw_elem elem)
         return cg->half;
     case TW_BOOL:
         return cg->i1;
-    case TW_STRING:
-        return cg->ptr;
+    case TW_STRING: /* an address, which is only moved */
     case TW_I64:
     case TW_U64:
     case TW_INDEX:

@@ -262,6 +262,11 @@ const double *tw_onnx_known_reals(tw_onnx_node *n, unsigned i, size_t *count);
  * new symbol, which the element defines. NULL with an error. */
 const tw_expr *tw_onnx_bind_sizes(tw_onnx_node *n, tw_value *v, const tw_expr *hints,
                                   const char *what);
+/* A constant of strings, of rank 0 (one string) or 1. */
+tw_value *tw_onnx_text_constant(tw_onnx_node *n, const ProtobufCBinaryData *items, size_t count,
+                                unsigned rank);
+/* Equal of strings. */
+tw_value *tw_onnx_equal_text(tw_onnx_node *n);
 /* A size that a routine will decide. */
 tw_expr tw_onnx_new_size(tw_onnx_node *n);
 /* What a routine of the runtime makes of the operands. A new size is defined by the first of the

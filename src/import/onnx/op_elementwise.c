@@ -272,6 +272,8 @@ static tw_value *second_operand(tw_onnx_node *n)
 
 bool tw_onnx_op_binary(tw_onnx_node *n)
 {
+    if (n->op->param == TW_GRAPH_EQUAL && n->in[0]->type->elem == TW_STRING)
+        return tw_onnx_set(n, 0, tw_onnx_equal_text(n));
     return tw_onnx_set(
         n, 0, tw_gb_binary(n->g, (tw_graph_kind)n->op->param, n->in[0], second_operand(n)));
 }

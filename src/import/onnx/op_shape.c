@@ -193,8 +193,8 @@ static tw_value *tensor_attr(tw_onnx_node *n, const Onnx__AttributeProto *a)
     return tw_onnx_tensor(n->im, a->t, tw_onnx_wants(n, 0) ? n->proto->output[0] : "");
 }
 
-static tw_value *string_constant(tw_onnx_node *n, const ProtobufCBinaryData *items, size_t count,
-                                 unsigned rank)
+tw_value *tw_onnx_text_constant(tw_onnx_node *n, const ProtobufCBinaryData *items, size_t count,
+                                unsigned rank)
 {
     char **data = tw_context_alloc(n->ctx, (count + 1) * sizeof *data);
     for (size_t i = 0; i < count; i++) {
@@ -231,9 +231,9 @@ bool tw_onnx_op_constant(tw_onnx_node *n)
     else if ((a = tw_onnx_attr(n, "value_ints")))
         y = tw_gb_ints(n->g, a->ints, a->n_ints);
     else if ((a = tw_onnx_attr(n, "value_string")))
-        y = string_constant(n, &a->s, 1, 0);
+        y = tw_onnx_text_constant(n, &a->s, 1, 0);
     else if ((a = tw_onnx_attr(n, "value_strings")))
-        y = string_constant(n, a->strings, a->n_strings, 1);
+        y = tw_onnx_text_constant(n, a->strings, a->n_strings, 1);
     else
         return tw_onnx_error(n,
                              "the constant has no value of a supported kind (value, value_float, "
