@@ -201,7 +201,10 @@ tw_conditions tw_outer_conditions(tw_context *ctx, const tw_block_info *block, u
         if (!outer_only && !is_extent_check(ctx, block, e))
             out.complete = false;
         tw_expr most = side.known ? tw_expr_add(ctx, side.lo, side.width) : NULL;
-        if (most && !tw_expr_at_least(ctx, most, 0, block->nest.ranges, inner))
+        /* Of sizes alone: what is computed for no instance harms nobody, but what is not computed
+         * may be asked for by another block. */
+        if (most && tw_expr_dim_count(most) &&
+            !tw_expr_at_least(ctx, most, 0, block->nest.ranges, inner))
             out.exprs[out.n++] = tw_expr_simplify(ctx, most, block->nest.ranges, inner);
     }
     return out;
