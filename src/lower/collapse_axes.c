@@ -142,8 +142,6 @@ static bool read_kernel(collapse *c, tw_op *kernel)
     }
     for (tw_op *op = body->first; op; op = op->next) {
         if (tw_is_loop(op, TW_LOOP_ALLOC)) {
-            if (!tw_type_is_static(op->results[0].type))
-                return false;
             add_buffer(c, tw_result(op, 0));
             continue;
         }

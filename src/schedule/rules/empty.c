@@ -9,6 +9,8 @@
 #include "schedule/nest.h"
 #include "schedule/rules/rule.h"
 
+#include <string.h>
+
 static bool is_block(const tw_op *op)
 {
     return tw_is_loop(op, TW_LOOP_BLOCK);
@@ -64,9 +66,39 @@ void tw_rule_drop_empty(tw_context *ctx, tw_op *kernel)
     }
 }
 
-bool tw_rule_all_set(tw_context *ctx, tw_op *kernel)
+/* Drops conditions that ask for sizes alone not to be 0: partial results are set as well then. */
+static void end_anyway(tw_context *ctx, tw_op *block)
+{
+    tw_attr where = tw_op_attr(block, "where");
+    tw_expr kept[TW_MAX_EXPR_DIMS];
+    size_t n = 0;
+    for (size_t i = 0; where && i < where->u.map.n; i++) {
+        tw_expr e = where->u.map.exprs[i];
+        bool asks = tw_expr_dim_count(e) == 0 && tw_expr_at_least(ctx, e, -1, NULL, 0);
+        if (n == TW_MAX_EXPR_DIMS)
+            return;
+        if (!asks)
+            kept[n++] = e;
+    }
+    if (where)
+        tw_op_set_attr(block, "where", n ? tw_attr_map(ctx, where->u.map.n_dims, kept, n) : NULL);
+}
+
+static bool has_block(const tw_loop_list *blocks, const char *name)
+{
+    for (size_t i = 0; i < blocks->n; i++)
+        if (!strcmp(tw_op_string(blocks->ops[i], "sym_name", ""), name))
+            return true;
+    return false;
+}
+
+bool tw_rule_all_set(tw_context *ctx, tw_op *original, tw_op *kernel)
 {
     tw_loop_list list = tw_loop_collect(ctx, kernel, is_block);
+    tw_loop_list old = tw_loop_collect(ctx, original, is_block);
+    for (size_t i = 0; i < list.n; i++)
+        if (!has_block(&old, tw_op_string(list.ops[i], "sym_name", "")))
+            end_anyway(ctx, list.ops[i]);
     for (size_t i = 0; i < list.n; i++)
         if (list.ops[i]->regions[0].first && !tw_expr_is_const(reduced_count(ctx, list.ops[i])))
             return false;

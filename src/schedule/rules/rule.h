@@ -33,8 +33,10 @@ bool tw_rule_inline(tw_rule *r);
  * having no iterations): each rule sets the results of reductions before these, whether they have
  * iterations or not. Whether that was done is for the rule's end to see. */
 void tw_rule_drop_empty(tw_context *ctx, tw_op *kernel);
-/* Whether no reduction that may have no iterations still sets its result in the first of them. */
-bool tw_rule_all_set(tw_context *ctx, tw_op *kernel);
+/* Whether no reduction that may have no iterations still sets its result in the first of them. What
+ * ends a reduction of partial results, a block that is not in the original kernel, does so then
+ * even if there are no iterations. */
+bool tw_rule_all_set(tw_context *ctx, tw_op *original, tw_op *kernel);
 
 /* ---- Pieces of schedules ---- */
 

@@ -37,7 +37,8 @@ static tw_schedule *try_rule(tw_context *ctx, const tw_rule_options *options, tw
     r.k = TW_NEW(tw_context_arena(ctx), tw_kernel_blocks);
     r.s = tw_schedule_create(ctx, copy, options->target->name);
     if (r.s && tw_analyze_kernel(ctx, copy, r.k) && tw_rule_inline(&r) &&
-        (!rules[i].fits || rules[i].fits(&r)) && rules[i].apply(&r) && tw_rule_all_set(ctx, copy)) {
+        (!rules[i].fits || rules[i].fits(&r)) && rules[i].apply(&r) &&
+        tw_rule_all_set(ctx, kernel, copy)) {
         tw_op_set_attr(copy, "rule", tw_attr_string(ctx, rules[i].name));
         return r.s;
     }
