@@ -33,6 +33,8 @@ typedef struct tw_compile_args {
     tw_compile_options options; /* without the lists: */
     tw_texts cpus, extra_outputs, disabled, plugins;
     TW_VEC(tw_shape) shapes;
+    bool keep_open; /* sizes that nothing fixes stay symbolic; otherwise a model that is compiled on
+                       the way to being loaded has 1 for them */
     /* Called with a model's graph as imported, when it is compiled on the way to being loaded. */
     void (*imported)(tw_context *ctx, tw_op *module);
 } tw_compile_args;

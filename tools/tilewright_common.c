@@ -145,7 +145,8 @@ static int compile(tw_compile_args *args, tw_context *compiler, tw_compile_optio
         return -1;
     if (args->imported)
         args->imported(compiler, module);
-    close_shapes(args, module);
+    if (!args->keep_open)
+        close_shapes(args, module);
     options->shapes = args->shapes.data;
     options->n_shapes = args->shapes.len;
     int fd;

@@ -24,7 +24,7 @@ static const struct argp argp = {
     parse,
     "MODEL|FILE",
     "Show the signature of a model, its operators, kernels, constants, memory plan and target. A "
-    "model that is not compiled yet is compiled first, for sizes of 1 where they are open.",
+    "model that is not compiled yet is compiled first; sizes that are open stay so.",
     children,
     0,
     0};
@@ -139,6 +139,7 @@ static bool inspect(void *verb)
     tw_arrays none = {0};
     tw_model *model;
     args->imported = print_graph;
+    args->keep_open = true;
     if (!tw_load_model(args, &none, &model))
         return false;
     print_compiled(model);

@@ -13,9 +13,9 @@
 static const char *type_text(tw_context *ctx, tw_type type)
 {
     tw_arena *arena = tw_context_arena(ctx);
-    const char *text = "";
+    const char *text = "", *by = tw_type_is_static(type) ? "x" : " x ";
     for (unsigned i = 0; i < type->rank; i++)
-        text = tw_arena_printf(arena, "%s%sx", text, tw_print_expr(ctx, type->dims[i], NULL));
+        text = tw_arena_printf(arena, "%s%s%s", text, tw_print_expr(ctx, type->dims[i], NULL), by);
     return tw_arena_printf(arena, "%s%s", text, tw_elem_name(type->elem));
 }
 
