@@ -129,15 +129,35 @@ bool tw_onnx_op_split(tw_onnx_node *n)
 
 /* ---- Slice ---- */
 
+/* Whether a >= b whatever the symbols are. */
+static bool is_no_less(tw_onnx_node *n, tw_expr a, tw_expr b)
+{
+    return tw_expr_at_least(n->ctx, tw_expr_sub(n->ctx, a, b), 0, NULL, 0);
+}
+
 static tw_expr least(tw_onnx_node *n, tw_expr a, tw_expr b)
 {
-    return tw_expr_binary(n->ctx, TW_EXPR_MIN, a, b);
+    return is_no_less(n, b, a)   ? a
+           : is_no_less(n, a, b) ? b
+                                 : tw_expr_binary(n->ctx, TW_EXPR_MIN, a, b);
 }
 
 static tw_expr largest(tw_onnx_node *n, tw_expr a, tw_expr b)
 {
-    tw_range d = tw_expr_range(tw_expr_sub(n->ctx, a, b), NULL, 0);
-    return d.lo >= 0 ? a : d.hi <= 0 ? b : tw_expr_binary(n->ctx, TW_EXPR_MAX, a, b);
+    return is_no_less(n, a, b)   ? a
+           : is_no_less(n, b, a) ? b
+                                 : tw_expr_binary(n->ctx, TW_EXPR_MAX, a, b);
+}
+
+/* A position whose sign the sizes decide is taken not to count from the end, which is checked; of
+ * an axis without elements all positions are one. */
+static bool check_position(tw_onnx_node *n, tw_expr at, tw_expr size)
+{
+    tw_expr fine = tw_expr_binary(n->ctx, TW_EXPR_MAX, at, tw_expr_mulc(n->ctx, size, -1));
+    return tw_expr_is_const(at) || tw_expr_at_least(n->ctx, at, 0, NULL, 0) ||
+           tw_expr_range(at, NULL, 0).hi < 0 ||
+           tw_gb_check(n->g, fine, "the position '%s' of a slice is negative",
+                       tw_print_expr(n->ctx, at, NULL));
 }
 
 /* A position along an axis: negative ones count from the end; then into low..size + high. */
@@ -262,6 +282,9 @@ bool tw_onnx_op_slice(tw_onnx_node *n)
                        ? tw_onnx_error(n, "a step of %lld", (long long)step)
                        : tw_onnx_error(n, "axis %u occurs twice", axis);
         seen |= 1u << axis;
+        if (!check_position(n, l.starts[i], x->dims[axis]) ||
+            !check_position(n, l.ends[i], x->dims[axis]))
+            return false;
         span s = make_span(n, l.starts[i], l.ends[i], step, x->dims[axis]);
         starts[axis] = s.start;
         sizes[axis] = s.size;
