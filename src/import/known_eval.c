@@ -97,11 +97,15 @@ static bool move_expand(const eval *e, const int64_t *at, int64_t *from)
 
 static bool move_slice(const eval *e, const int64_t *at, int64_t *from)
 {
-    int64_t starts[TW_MAX_RANK], steps[TW_MAX_RANK];
-    tw_op_ints(e->op, "starts", starts, TW_MAX_RANK);
+    tw_expr starts[TW_MAX_RANK];
+    int64_t steps[TW_MAX_RANK], start;
+    tw_graph_exprs(e->g->ctx, e->op, "starts", starts, TW_MAX_RANK);
     tw_op_ints(e->op, "steps", steps, TW_MAX_RANK);
-    for (unsigned a = 0; a < e->type->rank; a++)
-        from[a] = starts[a] + at[a] * steps[a];
+    for (unsigned a = 0; a < e->type->rank; a++) {
+        if (!tw_expr_as_const(starts[a], &start))
+            return false;
+        from[a] = start + at[a] * steps[a];
+    }
     return true;
 }
 

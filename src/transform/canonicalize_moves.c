@@ -94,21 +94,11 @@ bool tw_canon_slice_identity(tw_rewriter *rw, tw_op *op)
            all_equal(ctx, op, "steps", 1) && replace_by(rw, op, tw_operand(op, 0));
 }
 
-/* An array of numbers, or of maps where a value is symbolic. */
-static tw_attr exprs_attr(tw_context *ctx, const tw_expr *values, unsigned n)
-{
-    tw_attr items[TW_MAX_RANK];
-    for (unsigned i = 0; i < n; i++)
-        items[i] = tw_expr_is_const(values[i]) ? tw_attr_int(ctx, values[i]->value)
-                                               : tw_attr_map(ctx, 0, &values[i], 1);
-    return tw_attr_array(ctx, items, n);
-}
-
 static tw_value *build_slice(tw_builder *b, tw_value *x, tw_type type, const tw_expr *starts,
                              const int64_t *steps)
 {
     return tw_graph_build(b, TW_GRAPH_SLICE, &x, 1, type, "starts",
-                          exprs_attr(b->ctx, starts, type->rank), "steps",
+                          tw_graph_exprs_attr(b->ctx, starts, type->rank), "steps",
                           tw_attr_ints(b->ctx, steps, type->rank), NULL);
 }
 
@@ -213,7 +203,7 @@ bool tw_canon_pad_pad(tw_rewriter *rw, tw_op *op)
             if (a[i]->kind == TW_EXPR_INVALID)
                 return false;
         }
-        sums[side] = exprs_attr(ctx, a, (unsigned)n);
+        sums[side] = tw_graph_exprs_attr(ctx, a, (unsigned)n);
     }
     tw_op_set_operand(op, 0, tw_operand(inner, 0));
     tw_op_set_attr(op, names[0], sums[0]);

@@ -140,7 +140,6 @@ static bool pads_with_zero(const tw_op *pad)
  * crops or touches the batch or channel axis. */
 static tw_attr joint_pads(tw_context *ctx, const tw_op *conv, const tw_op *pad, const char *name)
 {
-    tw_attr items[TW_MAX_RANK];
     tw_expr own[TW_MAX_RANK], before[TW_MAX_RANK], zero = tw_expr_const(ctx, 0);
     int spatial = tw_graph_exprs(ctx, conv, name, own, TW_MAX_RANK);
     int rank = tw_graph_exprs(ctx, pad, name, before, TW_MAX_RANK);
@@ -151,13 +150,11 @@ static tw_attr joint_pads(tw_context *ctx, const tw_op *conv, const tw_op *pad, 
             ((i == 0 || i == channel) && before[i] != zero))
             return NULL;
     for (int i = 0; i < spatial; i++) {
-        tw_expr sum = tw_expr_add(ctx, own[i], before[first + i]);
-        if (sum->kind == TW_EXPR_INVALID)
+        own[i] = tw_expr_add(ctx, own[i], before[first + i]);
+        if (own[i]->kind == TW_EXPR_INVALID)
             return NULL;
-        items[i] =
-            tw_expr_is_const(sum) ? tw_attr_int(ctx, sum->value) : tw_attr_map(ctx, 0, &sum, 1);
     }
-    return tw_attr_array(ctx, items, (size_t)spatial);
+    return tw_graph_exprs_attr(ctx, own, (unsigned)spatial);
 }
 
 bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op)

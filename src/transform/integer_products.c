@@ -223,12 +223,13 @@ static void permute(tw_builder *b, quantised *q)
 
 static bool no_pads(const tw_op *op)
 {
-    int64_t pads[TW_MAX_RANK];
+    tw_context *ctx = tw_op_context(op);
+    tw_expr pads[TW_MAX_RANK], none = tw_expr_const(ctx, 0);
     const char *const names[] = {"pads_begin", "pads_end"};
     for (unsigned k = 0; k < 2; k++) {
-        int n = tw_op_ints(op, names[k], pads, TW_MAX_RANK);
+        int n = tw_graph_exprs(ctx, op, names[k], pads, TW_MAX_RANK);
         for (int i = 0; i < n; i++)
-            if (pads[i])
+            if (pads[i] != none)
                 return false;
     }
     return true;
@@ -237,26 +238,27 @@ static bool no_pads(const tw_op *op)
 /* x padded by its zero point as the convolution would pad it by zeros; op's pads become none. */
 static tw_value *pad(const product *p, tw_value *x, tw_op *op)
 {
-    int64_t pads[2][TW_MAX_RANK] = {{0}}, given[TW_MAX_RANK];
-    tw_expr dims[TW_MAX_RANK];
+    tw_expr pads[2][TW_MAX_RANK], given[TW_MAX_RANK], dims[TW_MAX_RANK];
+    static const int64_t none[TW_MAX_RANK];
     tw_context *ctx = p->b->ctx;
     unsigned first = tw_channel_axis(p->op) == 1 ? 2 : 1, rank = x->type->rank;
     memcpy(dims, x->type->dims, rank * sizeof *dims);
     const char *const names[] = {"pads_begin", "pads_end"};
     for (unsigned k = 0; k < 2; k++) {
-        int n = tw_op_ints(p->op, names[k], given, TW_MAX_RANK);
+        int n = tw_graph_exprs(ctx, p->op, names[k], given, TW_MAX_RANK);
+        for (unsigned i = 0; i < rank; i++)
+            pads[k][i] = tw_expr_const(ctx, 0);
         for (int i = 0; i < n; i++) {
             pads[k][first + (unsigned)i] = given[i];
-            dims[first + (unsigned)i] = tw_expr_addc(ctx, dims[first + (unsigned)i], given[i]);
+            dims[first + (unsigned)i] = tw_expr_add(ctx, dims[first + (unsigned)i], given[i]);
         }
-        memset(given, 0, sizeof given);
-        tw_op_set_attr(op, names[k], tw_attr_ints(ctx, given, rank - 2));
+        tw_op_set_attr(op, names[k], tw_attr_ints(ctx, none, rank - 2));
     }
     tw_value *zero = tw_build_reshape(p->b, tw_build_cast(p->b, p->x.zero, TW_U8), 0, NULL);
     tw_type type = tw_type_tensor(ctx, TW_U8, rank, dims, NULL);
     return tw_graph_build(p->b, TW_GRAPH_PAD, ((tw_value *[]){x, zero}), 2, type, "pads_begin",
-                          tw_attr_ints(ctx, pads[0], rank), "pads_end",
-                          tw_attr_ints(ctx, pads[1], rank), NULL);
+                          tw_graph_exprs_attr(ctx, pads[0], rank), "pads_end",
+                          tw_graph_exprs_attr(ctx, pads[1], rank), NULL);
 }
 
 /* A value per output channel (or one number), whose channels are axis `from` of `rank`, in a shape

@@ -98,3 +98,12 @@ int tw_graph_exprs(tw_context *ctx, const tw_op *op, const char *name, tw_expr *
     }
     return (int)n;
 }
+
+tw_attr tw_graph_exprs_attr(tw_context *ctx, const tw_expr *values, unsigned n)
+{
+    tw_attr items[TW_MAX_RANK];
+    for (unsigned i = 0; i < n; i++)
+        items[i] = tw_expr_is_const(values[i]) ? tw_attr_int(ctx, values[i]->value)
+                                               : tw_attr_map(ctx, 0, &values[i], 1);
+    return tw_attr_array(ctx, items, n);
+}

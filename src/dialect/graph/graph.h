@@ -47,5 +47,7 @@ tw_type tw_graph_broadcast_type(tw_context *ctx, tw_type a, tw_type b);
 /* The numbers and expressions over symbols of an array attribute, at most `max` of them; their
  * number, or -1 when op has no such attribute. */
 int tw_graph_exprs(tw_context *ctx, const tw_op *op, const char *name, tw_expr *out, unsigned max);
+/* The array attribute that says them. */
+tw_attr tw_graph_exprs_attr(tw_context *ctx, const tw_expr *values, unsigned n);
 
 #endif
