@@ -1,9 +1,11 @@
 /* tilewright_compile.c: tilewright compile MODEL -o FILE. */
 #include "tilewright.h"
 
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { OPT_EMIT = 512, OPT_HEADER };
+enum { OPT_EMIT = 512, OPT_HEADER, OPT_ELIDE };
 
 typedef struct compile_verb {
     tw_compile_args compile;
@@ -19,10 +21,27 @@ static const struct argp_option options[] = {
     {"header", OPT_HEADER, "FILE", 0,
      "With --emit object: where the C header goes; its names begin with that of the object file",
      0},
+    {"elide", OPT_ELIDE, "N", 0,
+     "With --emit graph or loop: leave out constants of more than N bytes (default 256; 0: none, "
+     "so "
+     "that tilewright-opt can read the text)",
+     0},
     {0},
 };
 
 static const char *const emits[] = {"model", "object", "asm", "llvm", "loop", "graph"};
+
+/* 0 is none for people, SIZE_MAX for the library. */
+static bool parse_elide(const char *text, size_t *out)
+{
+    size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || text[digits] || digits > 15)
+        return false;
+    *out = strtoull(text, NULL, 10);
+    if (*out == 0)
+        *out = SIZE_MAX;
+    return true;
+}
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
@@ -36,6 +55,10 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         break;
     case OPT_HEADER:
         v->compile.options.header = arg;
+        break;
+    case OPT_ELIDE:
+        if (!parse_elide(arg, &v->compile.options.elide))
+            argp_error(state, "--elide takes a number of bytes, not '%s'", arg);
         break;
     case OPT_EMIT:
         for (unsigned i = 0; i < sizeof emits / sizeof emits[0]; i++)

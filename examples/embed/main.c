@@ -1,11 +1,15 @@
 /* main.c: a model inside a program: no model file, no runtime library, no threads.
  *
- *     tilewright compile MODEL -o model.o --emit object --header model.h
+ *     tilewright compile MODEL -o model.o --emit object --header model.h [--shape NAME=1x3x224x224]
  *     cc -O2 main.c model.o -lm -o embed
  *
  * The generated header tells sizes and types at compile time, so that all memory is static here.
- * The model has one float input and at least one float output. */
+ * The model has one float input and one or two float outputs, all of fixed shapes. */
 #include "model.h"
+
+#ifndef MODEL_ARENA_SIZE
+#error "the model's sizes are open; give SHAPE='--shape NAME=...' to make"
+#endif
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  *     tw_compile_options options = {.opt_level = 3};
  *     if (!tw_compile_file(ctx, "net.onnx", &options, "net.tw"))
  *         for (const tw_diagnostic *d = tw_diagnostics(ctx); d; d = d->next)
- *             fputs(tw_diagnostic_text(ctx, d), stderr);
+ *             fprintf(stderr, "%s\n", tw_diagnostic_text(ctx, d));
  *     tw_context_destroy(ctx);
  *
  * Functions return false after adding diagnostics to the context; they never print or exit, and
@@ -61,8 +61,10 @@ typedef struct tw_compile_options {
     tw_emit emit;
     const char *header;   /* for TW_EMIT_OBJECT: where the C header goes; NULL: none */
     const char *pipeline; /* graph passes instead of the level's; NULL: the level's */
-    bool precise;         /* no contraction to FMA, no reassociation of sums */
-    unsigned threads;     /* to compile with; 0: as many as the process may use */
+    size_t elide;     /* of graph and loop IR: constants above that many bytes are left out of the
+                         text, which cannot be read again then; 0: 256; SIZE_MAX: none */
+    bool precise;     /* no contraction to FMA, no reassociation of sums */
+    unsigned threads; /* to compile with; 0: as many as the process may use */
     /* Passes: dumps, timing, what is switched off. */
     tw_pipeline_options passes;
 } tw_compile_options;
@@ -71,7 +73,8 @@ typedef struct tw_compile_options {
  * tools that work on text call it themselves. */
 bool tw_register_all(tw_context *ctx);
 
-/* Compiles a model file and writes `output`, which is replaced only on success. */
+/* Compiles a model file and writes `output`, which is replaced only on success. It must be neither
+ * the model's file nor that of the header. */
 bool tw_compile_file(tw_context *ctx, const char *model, const tw_compile_options *options,
                      const char *output);
 

@@ -108,8 +108,8 @@ static bool parse_descr(const source *s, const char *at, header *h)
             return true;
         }
     return tw_error(s->ctx, NULL,
-                    "%s: element type '%.8s' is not supported (bool, integers, f2, f4, f8 are)",
-                    s->path, at + 1);
+                    "%s: element type '%.*s' is not supported (bool, integers, f2, f4, f8 are)",
+                    s->path, (int)strcspn(at + 1, "'"), at + 1);
 }
 
 static bool parse_dims(const source *s, const char *at, header *h)

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The end of a stage that began at `start`. */
@@ -219,7 +220,9 @@ static bool write_text(tw_context *ctx, const char *path, const char *const *par
 
 static bool write_ir(tw_compilation *c, tw_op *module, const char *path)
 {
-    const char *text = tw_print(c->ctx, module, &(tw_print_options){.elide = 256});
+    enum { USUAL_ELIDE = 256 };
+    size_t elide = c->options->elide ? c->options->elide : USUAL_ELIDE;
+    const char *text = tw_print(c->ctx, module, &(tw_print_options){.elide = elide});
     size_t size = strlen(text);
     return write_text(c->ctx, path, &text, &size, 1);
 }
@@ -340,10 +343,32 @@ typedef struct job {
     tw_op **module;
 } job;
 
+/* Whether both names lead to one regular file; files that do not exist yet have different names. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) || stat(b, &y))
+        return !strcmp(a, b);
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Nothing is lost by a mistake in the command: an output never replaces the model or another
+ * output.
+ */
+static bool check_paths(const job *j)
+{
+    const char *header = j->options->emit == TW_EMIT_OBJECT ? j->options->header : NULL;
+    if (same_file(j->output, j->model) || (header && same_file(header, j->model)))
+        return tw_error(j->ctx, NULL, "%s is the model; the output needs another name", j->model);
+    return !header || !same_file(header, j->output) ||
+           tw_error(j->ctx, NULL, "%s: the object file and its header need different names",
+                    header);
+}
+
 static bool compile_to_file(job *j)
 {
     tw_compilation c;
-    return start(&c, j->ctx, j->model, j->options) && emit(&c, j->output);
+    return check_paths(j) && start(&c, j->ctx, j->model, j->options) && emit(&c, j->output);
 }
 
 static bool compile_to_fd(job *j)

@@ -70,6 +70,25 @@ def nested(levels):
     return head.SerializeToString() + field(7, inner)
 
 
+def tree_of_functions(levels):
+    """F1 calls F0 twice, F2 calls F1 twice and so on."""
+    sets = [helper.make_opsetid("", 17), helper.make_opsetid("local", 1)]
+    functions = [helper.make_function("local", "F0", ["x"], ["y"], [node("Relu")], sets)]
+    for i in range(levels):
+        calls = [node(f"F{i}", ("x",), ("t",), domain="local"),
+                 node(f"F{i}", ("t",), ("y",), domain="local")]
+        functions.append(helper.make_function("local", f"F{i + 1}", ["x"], ["y"], calls, sets))
+    return model([node(f"F{levels}", domain="local")], opset_imports=sets, functions=functions)
+
+
+def if_model(then, inputs=()):
+    """An If whose condition is not known, with that node in a branch; the other one is fine."""
+    out = [value("o")]
+    return model([node("If", ("c",), then_branch=helper.make_graph([then], "t", inputs, out),
+                       else_branch=helper.make_graph([node("Abs", outputs=("o",))], "e", [], out))],
+                 [value("x"), value("c", TensorProto.BOOL, ())])
+
+
 def broken_models(folder):
     """(name, bytes) of each model, which is to stand in folder/inside."""
     good = model([node("Relu")])
@@ -123,6 +142,32 @@ def broken_models(folder):
         opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("local", 1)], ir_version=8,
         functions=[helper.make_function("local", "F", ["x"], ["y"], [node("F", domain="local")],
                                         [helper.make_opsetid("local", 1)])]).SerializeToString()
+
+    yield "functions that become 2^40 nodes", tree_of_functions(40)
+    yield "operator set in two versions", model(
+        [node("Relu")], opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("", 11)])
+    alpha = helper.make_attribute("alpha", 0.5)
+    leaky = node("LeakyRelu")
+    leaky.attribute.extend([alpha, alpha])
+    yield "attribute given twice", model([leaky])
+    leaky = node("LeakyRelu")
+    leaky.attribute.add(name="alpha", ref_attr_name="a", type=onnx.AttributeProto.FLOAT)
+    yield "reference to an attribute outside of functions", model([leaky])
+    yield "branch with an undefined value", if_model(node("Relu", ("nowhere",), ("o",)))
+    yield "branch with too many inputs", if_model(node("Relu", ("x", "x"), ("o",)))
+    yield "branch that takes an input", if_model(node("Relu", ("x",), ("o",)), [value("q")])
+    yield "hidden size that contradicts the weights", model(
+        [node("LSTM", ("x", "w", "r"), hidden_size=5)],
+        [value("x", shape=(2, 1, 3)), value("w", shape=(1, 12, 3)), value("r", shape=(1, 12, 3))],
+        [value("y", shape=None)])
+    yield "scan in direction 5", model(
+        [node("Scan", num_scan_inputs=1, scan_input_directions=[5], body=helper.make_graph(
+            [node("Relu", ("e",), ("o",))], "b", [value("e", shape=(3,))],
+            [value("o", shape=(3,))]))])
+    yield "sequence of two types", model(
+        [node("SequenceConstruct", ("x", "i"), ("s",)), node("SequenceAt", ("s", "i"))],
+        [value("x")], [value("y", shape=None)], [helper.make_tensor("i", INT64, [], [0])])
+    yield "sequence as a tensor", model([node("SequenceConstruct", ("x", "x"))])
 
     (folder / "secret.bin").write_bytes(b"\0" * 24)
     (folder / "inside" / "short.bin").write_bytes(b"\0" * 10)

@@ -120,9 +120,31 @@ static bool verify_calls(tw_context *ctx, const tw_op *module, const tw_map *fun
     return good;
 }
 
+/* `symbols`: different names; `input_symbols`: no more than these. */
+static bool verify_symbols(tw_context *ctx, const tw_op *op)
+{
+    tw_attr names = tw_op_attr(op, "symbols");
+    size_t n = names ? names->u.array.n : 0;
+    int64_t inputs = tw_op_int(op, "input_symbols", 0);
+    tw_map seen = tw_map_make(tw_context_arena(ctx));
+    for (size_t i = 0; i < n; i++) {
+        tw_attr name = names->u.array.items[i];
+        if (name->kind != TW_ATTR_STRING)
+            return tw_error(ctx, op->loc, "'symbols' of module holds strings");
+        if (tw_map_put_str(&seen, name->u.string.text, &seen))
+            return tw_error(ctx, op->loc, "'symbols' of module has '%s' twice",
+                            name->u.string.text);
+    }
+    return (inputs >= 0 && (uint64_t)inputs <= n) ||
+           tw_error(ctx, op->loc, "'input_symbols' of module is %lld, but there are %zu symbols",
+                    (long long)inputs, n);
+}
+
 static bool verify_module(tw_context *ctx, const tw_op *op)
 {
     tw_map functions = tw_map_make(tw_context_arena(ctx));
+    if (!verify_symbols(ctx, op))
+        return false;
     if (op->regions[0].n_args)
         return tw_error(ctx, op->loc, "a module has no arguments");
     for (tw_op *inner = op->regions[0].first; inner; inner = inner->next)

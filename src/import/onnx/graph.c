@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { DEFAULT_MAX_NODES = 400000, MAX_GRAPH_DEPTH = 64 };
+enum { DEFAULT_MAX_NODES = 250000, MAX_GRAPH_DEPTH = 64 };
 
 tw_onnx_scope tw_onnx_scope_make(tw_onnx *im, tw_onnx_scope *parent, const tw_onnx_opsets *opsets)
 {
@@ -89,6 +89,9 @@ bool tw_onnx_initializers(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphPr
 
 /* ---- One node ---- */
 
+/* An error that no choice of data or sizes makes up for. */
+#define malformed(n, ...) ((n)->im->malformed = true, tw_onnx_error(n, __VA_ARGS__))
+
 /* Whether the name is an input of the function being inlined, which the call leaves out. */
 static bool is_absent_argument(const tw_onnx_scope *scope, const char *name)
 {
@@ -110,10 +113,10 @@ static bool gather_inputs(tw_onnx_node *n)
             continue;
         n->in[i] = look_up(n->im, n->scope, name, &failed);
         if (!n->in[i] && !is_absent_argument(n->scope, name))
-            return !failed && tw_onnx_error(n,
-                                            "input %u: nothing before this node gives '%s'; "
-                                            "nodes must be sorted and free of cycles",
-                                            i, name);
+            return !failed && malformed(n,
+                                        "input %u: nothing before this node gives '%s'; "
+                                        "nodes must be sorted and free of cycles",
+                                        i, name);
     }
     return true;
 }
@@ -153,11 +156,11 @@ static bool check_input_count(tw_onnx_node *n)
 {
     int most = n->op->max_in < 0 ? (int)n->n_in : n->op->max_in;
     if ((int)n->n_in > most)
-        return tw_onnx_error(n, "%u inputs; at most %d are accepted", n->n_in, most);
+        return malformed(n, "%u inputs; at most %d are accepted", n->n_in, most);
     for (int i = 0; i < n->op->min_in; i++)
         if (!tw_onnx_in(n, (unsigned)i))
-            return tw_onnx_error(n, "input %d is missing; %d %s needed", i, n->op->min_in,
-                                 n->op->min_in > 1 ? "are" : "is");
+            return malformed(n, "input %d is missing; %d %s needed", i, n->op->min_in,
+                             n->op->min_in > 1 ? "are" : "is");
     return true;
 }
 
@@ -171,7 +174,7 @@ static bool bind_outputs(tw_onnx_node *n)
             return tw_onnx_error(n, "output %u ('%s') is not supported", i, name);
         if (tw_map_get_str(&n->scope->values, name) ||
             tw_map_get_str(&n->scope->initializers, name))
-            return tw_onnx_error(n, "output %u: the name '%s' is taken already", i, name);
+            return malformed(n, "output %u: the name '%s' is taken already", i, name);
         tw_map_put_str(&n->scope->values, name, n->out[i]);
         if (!n->out[i]->name && !tw_onnx_as_bundle(n->out[i]))
             tw_value_set_name(n->out[i], name);
@@ -189,6 +192,17 @@ static bool count_node(tw_onnx *im)
                        (long long)most);
 }
 
+/* "F 'f' / G 'g' / Relu 'r'"; of deep calls the outer ones and the node itself, for all nodes of a
+ * large model have such a text. */
+static const char *text_in_call(tw_onnx *im, const tw_onnx_call *call, const char *text)
+{
+    enum { SHOWN_CALLS = 8 };
+    bool deep = call->depth >= SHOWN_CALLS;
+    while (call->depth >= SHOWN_CALLS)
+        call = call->caller;
+    return tw_arena_printf(im->arena, "%s / %s%s", call->text, deep ? "... / " : "", text);
+}
+
 static bool import_node(tw_onnx *im, tw_onnx_scope *scope, const Onnx__NodeProto *proto)
 {
     const char *domain = tw_onnx_domain(proto->domain), *text = tw_onnx_node_text(im, proto);
@@ -200,7 +214,7 @@ static bool import_node(tw_onnx *im, tw_onnx_scope *scope, const Onnx__NodeProto
                       .version = tw_onnx_opset(scope->opsets, domain),
                       .n_out = (unsigned)proto->n_output};
     if (scope->call)
-        text = tw_arena_printf(im->arena, "%s / %s", scope->call->text, text);
+        text = text_in_call(im, scope->call, text);
     im->g.b.loc = tw_loc_node(im->ctx, im->file, text);
     if (!count_node(im) || !gather_inputs(&n))
         return false;
@@ -234,11 +248,10 @@ bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_val
     tw_onnx *im = n->im;
     tw_onnx_scope scope = tw_onnx_scope_make(im, n->scope, n->scope->opsets);
     if (graph->n_input != n_in)
-        return tw_onnx_error(n, "an inner graph with %zu inputs; %zu are needed", graph->n_input,
-                             n_in);
+        return malformed(n, "an inner graph with %zu inputs; %zu are needed", graph->n_input, n_in);
     for (size_t i = 0; i < n_in; i++)
         if (tw_map_put_str(&scope.values, tw_onnx_text(graph->input[i]->name), in[i]))
-            return tw_onnx_error(n, "an inner graph with two inputs '%s'", graph->input[i]->name);
+            return malformed(n, "an inner graph with two inputs '%s'", graph->input[i]->name);
     tw_loc loc = im->g.b.loc;
     if (!tw_onnx_initializers(im, &scope, graph) ||
         !tw_onnx_nodes(im, &scope, graph->node, graph->n_node))
@@ -249,8 +262,7 @@ bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_val
         bool failed = false;
         out[i] = look_up(im, &scope, name, &failed);
         if (!out[i])
-            return !failed &&
-                   tw_onnx_error(n, "the inner graph does not define its output '%s'", name);
+            return !failed && malformed(n, "the inner graph does not define its output '%s'", name);
     }
     return true;
 }
@@ -304,8 +316,11 @@ bool tw_onnx_inline_function(tw_onnx_node *n, const Onnx__FunctionProto *f)
     if (!may_call(n, f))
         return false;
     tw_onnx_opsets sets = {f->opset_import, f->n_opset_import};
-    tw_onnx_call call = {
-        .caller = n->scope->call, .function = f, .node = n->proto, .text = im->g.b.loc->node};
+    tw_onnx_call call = {.caller = n->scope->call,
+                         .function = f,
+                         .node = n->proto,
+                         .text = im->g.b.loc->node,
+                         .depth = n->scope->call ? n->scope->call->depth + 1 : 0};
     tw_onnx_scope scope = tw_onnx_scope_make(im, NULL, sets.n ? &sets : &im->opsets);
     scope.call = &call;
     for (unsigned i = 0; i < n->n_in; i++)

@@ -63,6 +63,7 @@ typedef struct tw_onnx_call {
     const Onnx__FunctionProto *function;
     const Onnx__NodeProto *node; /* the call; its attributes replace references */
     const char *text;            /* the call, for diagnostics */
+    unsigned depth;              /* calls around it */
 } tw_onnx_call;
 
 struct tw_onnx {
@@ -77,12 +78,13 @@ struct tw_onnx {
     size_t size;
     const Onnx__ModelProto *model;
     tw_onnx_opsets opsets;
-    tw_map functions;                   /* key -> FunctionProto */
-    tw_map data_files;                  /* location -> tw_file */
-    tw_map bound;                       /* symbol -> size given by an option (tw_import_shape) */
-    int64_t nodes;                      /* handled so far */
-    tw_map size_names;                  /* of all symbols */
-    tw_map open_sizes;                  /* symbols that no operation defines yet */
+    tw_map functions;  /* key -> FunctionProto */
+    tw_map data_files; /* location -> tw_file */
+    tw_map bound;      /* symbol -> size given by an option (tw_import_shape) */
+    int64_t nodes;     /* handled so far */
+    bool malformed;    /* an error tells of a graph that makes no sense for any data or sizes */
+    tw_map size_names; /* of all symbols */
+    tw_map open_sizes; /* symbols that no operation defines yet */
     TW_VEC(tw_attr) input_sizes, sizes; /* symbols of inputs; those that binds define (sizes.c) */
 };
 

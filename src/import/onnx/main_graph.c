@@ -4,8 +4,20 @@
 
 #include "base/vec.h"
 #include "dialect/core/core.h"
+#include "ir/diag_mark.h"
 
 /* ---- Arguments ---- */
+
+static bool check_size(tw_onnx *im, const char *name, tw_type type)
+{
+    tw_diag_mark mark = tw_diag_mark_here(im->ctx);
+    if (tw_gb_check_type(&im->g, type))
+        return true;
+    const tw_diagnostic *d = tw_diag_since(im->ctx, mark);
+    const char *fault = d ? d->message : "it has no valid size";
+    tw_diag_rewind(im->ctx, mark);
+    return tw_error(im->ctx, im->loc, "input '%s': %s", name, fault);
+}
 
 static bool add_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto *graph,
                        tw_region *body)
@@ -27,7 +39,7 @@ static bool add_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto
             tw_map_put_str(&scope->values, name, arg);
             continue;
         }
-        if (!type || !tw_gb_check_type(&im->g, type) || !tw_onnx_fixed_input(im, input, &arg))
+        if (!type || !check_size(im, name, type) || !tw_onnx_fixed_input(im, input, &arg))
             return false;
         if (!arg)
             arg = tw_region_add_arg(body, type, name);

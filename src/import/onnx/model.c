@@ -46,6 +46,22 @@ static const char *module_name(tw_onnx *im)
     return len ? tw_intern(im->ctx, name, len) : "model";
 }
 
+/* A domain in one version only. */
+static bool sets_agree(tw_onnx *im)
+{
+    tw_map seen = tw_map_make(im->arena);
+    for (size_t i = 0; i < im->opsets.n; i++) {
+        Onnx__OperatorSetIdProto *set = im->opsets.items[i];
+        const char *domain = tw_onnx_domain(set->domain);
+        const Onnx__OperatorSetIdProto *other = tw_map_put_str(&seen, domain, set);
+        if (other && other->version != set->version)
+            return tw_error(im->ctx, im->loc, "the model uses operator sets %lld and %lld of '%s'",
+                            (long long)other->version, (long long)set->version,
+                            *domain ? domain : "ai.onnx");
+    }
+    return true;
+}
+
 static bool check_opsets(tw_onnx *im)
 {
     int64_t version = tw_onnx_opset(&im->opsets, "");
@@ -55,7 +71,7 @@ static bool check_opsets(tw_onnx *im)
         return tw_error(im->ctx, im->loc,
                         "the model uses operator set %lld; versions up to %d are supported",
                         (long long)version, TW_ONNX_MAX_OPSET);
-    return true;
+    return sets_agree(im);
 }
 
 static tw_op *build_module(tw_onnx *im)

@@ -71,8 +71,9 @@ static void erase_all(tw_region *region)
         tw_op_erase(region->last);
 }
 
-/* Imports the branch into its region, or notes what is wrong with it. */
-static void import_branch(tw_onnx_node *n, branch *b)
+/* Imports the branch into its region, or notes why it does not suit the sizes at hand. False when
+ * it is malformed. */
+static bool import_branch(tw_onnx_node *n, branch *b)
 {
     tw_diag_mark mark = tw_diag_mark_here(n->ctx);
     tw_builder here = n->g->b;
@@ -80,12 +81,13 @@ static void import_branch(tw_onnx_node *n, branch *b)
     n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
     if (tw_onnx_inline_graph(n, b->graph, NULL, 0, out)) {
         b->out = out;
-    } else {
+    } else if (!n->im->malformed) {
         b->fault = tw_diag_since(n->ctx, mark);
         tw_diag_rewind(n->ctx, mark);
         erase_all(b->region);
     }
     n->g->b = here;
+    return !n->im->malformed;
 }
 
 /* The tensors that a branch gives, those of sequences and optionals included. */
@@ -227,8 +229,8 @@ static bool import_if(tw_onnx_node *n, tw_value *condition, branch *yes, branch 
     tw_op *draft = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, 0);
     yes->region = &draft->regions[0];
     no->region = &draft->regions[1];
-    import_branch(n, yes);
-    import_branch(n, no);
+    if (!import_branch(n, yes) || !import_branch(n, no))
+        return false;
     if (!yes->out && !no->out)
         return yes->fault && no->fault &&
                tw_onnx_error(n, "neither branch can be imported: then: %s; else: %s",

@@ -170,6 +170,12 @@ static bool read_layer(layer *l)
         l->hidden <= 0 || l->hidden > INT32_MAX)
         return tw_onnx_error(n, "inputs %s and recurrent weights %s",
                              tw_gb_type_text(l->g, l->x->type), tw_gb_type_text(l->g, r));
+    bool ok = true;
+    int64_t said = tw_onnx_int(n, "hidden_size", l->hidden, &ok);
+    if (!ok || said != l->hidden)
+        return ok &&
+               tw_onnx_error(n, "attribute 'hidden_size' is %lld, but the weights are for %lld",
+                             (long long)said, (long long)l->hidden);
     if (l->batch_first)
         l->x = tw_gb_transpose(l->g, l->x, swap);
     if (!tw_expr_as_const(l->x->type->dims[0], &l->steps))

@@ -38,6 +38,18 @@ static bool list(scan *s, const char *name, const int64_t **out, size_t *count, 
                                 *count, wanted));
 }
 
+/* Directions: 0 forward, 1 backward. */
+static bool directions(scan *s, const char *name, const int64_t **out, size_t *count, size_t wanted)
+{
+    if (!list(s, name, out, count, wanted))
+        return false;
+    for (size_t i = 0; i < *count; i++)
+        if ((*out)[i] != 0 && (*out)[i] != 1)
+            return tw_onnx_error(s->l.n, "attribute '%s' has the entry %lld; accepted are 0 and 1",
+                                 name, (long long)(*out)[i]);
+    return true;
+}
+
 static bool read_scan(scan *s)
 {
     tw_onnx_loop *l = &s->l;
@@ -163,8 +175,8 @@ bool tw_onnx_op_scan(tw_onnx_node *n)
     tw_onnx_loop *l = &s.l;
     if (!read_scan(&s) || !list(&s, "scan_input_axes", &s.in_axes, &s.n_in_axes, l->n_sequences) ||
         !list(&s, "scan_output_axes", &s.out_axes, &s.n_out_axes, l->n_stacks) ||
-        !list(&s, "scan_input_directions", &s.backwards, &s.n_backwards, l->n_sequences) ||
-        !list(&s, "scan_output_directions", &s.reverse, &s.n_reverse, l->n_stacks))
+        !directions(&s, "scan_input_directions", &s.backwards, &s.n_backwards, l->n_sequences) ||
+        !directions(&s, "scan_output_directions", &s.reverse, &s.n_reverse, l->n_stacks))
         return false;
     tw_value **results = TW_NEW_ARRAY(n->im->arena, tw_value *, l->body->n_output);
     if (!build_scan(&s, results))
@@ -180,7 +192,8 @@ bool tw_onnx_op_scan_8(tw_onnx_node *n)
     if (n->in[0])
         return tw_onnx_error(n, "input 0: lengths of the sequences are not supported; it may be "
                                 "left out");
-    if (!read_scan(&s) || !list(&s, "directions", &s.backwards, &s.n_backwards, s.l.n_sequences))
+    if (!read_scan(&s) ||
+        !directions(&s, "directions", &s.backwards, &s.n_backwards, s.l.n_sequences))
         return false;
     unsigned n_results = (unsigned)s.l.body->n_output;
     tw_onnx_loop batch = {.n = n, .g = n->g, .n_stacks = n_results};

@@ -30,8 +30,21 @@ static bool set_bundle(tw_onnx_node *n, bool optional, tw_value *const *items, s
 
 /* ---- Sequences ---- */
 
+/* Elements are tensors of one element type. */
+static bool same_elem(tw_onnx_node *n, const tw_value *a, const tw_value *b)
+{
+    return (a->type->kind == TW_TYPE_TENSOR && b->type->kind == TW_TYPE_TENSOR &&
+            a->type->elem == b->type->elem) ||
+           tw_onnx_error(n, "a sequence of %s and %s; its elements must be tensors of one type",
+                         tw_gb_type_text(n->g, a->type), tw_gb_type_text(n->g, b->type));
+}
+
 bool tw_onnx_op_sequence_construct(tw_onnx_node *n)
 {
+    for (unsigned i = 0; i < n->n_in; i++)
+        if (!n->in[i] ? !tw_onnx_error(n, "input %u is missing", i)
+                      : !same_elem(n, n->in[0], n->in[i]))
+            return false;
     return set_bundle(n, false, n->in, n->n_in);
 }
 
@@ -39,7 +52,8 @@ bool tw_onnx_op_sequence_insert(tw_onnx_node *n)
 {
     const tw_onnx_bundle *s = tw_onnx_sequence(n, 0);
     size_t at;
-    if (!s || !position(n, 2, s->n, (int64_t)s->n, (int64_t)s->n, &at))
+    if (!s || (s->n && !same_elem(n, s->items[0], n->in[1])) ||
+        !position(n, 2, s->n, (int64_t)s->n, (int64_t)s->n, &at))
         return false;
     tw_value **items = TW_NEW_ARRAY(n->im->arena, tw_value *, s->n + 1);
     for (size_t i = 0; i <= s->n; i++)

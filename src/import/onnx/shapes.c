@@ -216,6 +216,9 @@ bool tw_onnx_check_declared(tw_onnx *im, const tw_onnx_scope *scope, const char 
     const Onnx__ValueInfoProto *declared = tw_map_get_str(&scope->declared, name);
     const Onnx__TypeProto__Tensor *t = declared ? tensor_type(declared) : NULL;
     tw_elem elem;
+    if (t && tw_onnx_as_bundle(value) && t->elem_type)
+        return tw_gb_error(&im->g, "'%s' is declared to be a tensor, but is a sequence or optional",
+                           name);
     if (!t || value->type->kind != TW_TYPE_TENSOR)
         return true;
     if (t->has_elem_type && t->elem_type &&
