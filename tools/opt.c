@@ -25,16 +25,20 @@ static void print_diagnostics(tw_context *ctx)
     tw_diagnostics_clear(ctx);
 }
 
-/* All of a file, "-" being the standard input; false with a diagnostic. */
+/* All of a file, "-" being the standard input; false with a diagnostic. What has a zero byte is no
+ * text, and the parser says so: no more of it is read, for a device may give them without end. */
 static bool read_all(tw_context *ctx, const char *path, char **text, size_t *len)
 {
     bool standard = !strcmp(path, "-");
     FILE *file = standard ? stdin : fopen(path, "rb");
     if (!file)
         return tw_error(ctx, NULL, "cannot open '%s': %m", path);
+    const size_t most = (size_t)1 << 30;
     size_t cap = 1 << 16, n = 0, got;
+    bool text_so_far = true;
     char *bytes = tw_context_alloc(ctx, cap);
-    while ((got = fread(bytes + n, 1, cap - n, file)) > 0) {
+    while (text_so_far && n < most && (got = fread(bytes + n, 1, cap - n, file)) > 0) {
+        text_so_far = !memchr(bytes + n, 0, got);
         n += got;
         if (n < cap)
             continue;
@@ -43,7 +47,9 @@ static bool read_all(tw_context *ctx, const char *path, char **text, size_t *len
         bytes = grown;
         cap *= 2;
     }
-    bool good = !ferror(file) || tw_error(ctx, NULL, "cannot read '%s': %m", path);
+    bool good = ferror(file) ? tw_error(ctx, NULL, "cannot read '%s': %m", path)
+                : n < most   ? true
+                             : tw_error(ctx, NULL, "'%s': more than %zu MB", path, most >> 20);
     if (!standard)
         fclose(file);
     *text = bytes;
