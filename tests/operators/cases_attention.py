@@ -151,6 +151,9 @@ def group_query():
         for output in (1, 2):
             yield Case(op, one + past + step, {**base, "qk_output": output}, 4, const=const)
         yield Case(op, [q, k, v, None, None] + prompt, {**base, "causal": 0}, 3, const=const)
+        yield Case(op, one + past + step + caches, {**base, "do_rotary": 1}, 3, const=const,
+                   dims={0: ("b", None, None), 1: ("b", None, None), 2: ("b", None, None),
+                         3: ("b", None, None, None), 4: ("b", None, None, None), 5: ("b",)})
         # A later part of a prompt: several queries behind an earlier state.
         later = [np.full(1, P + S - 1, I32), np.array(P + S, I32)]
         yield Case(op, [x[:1] for x in (q, k, v, *past)] + later + caches,

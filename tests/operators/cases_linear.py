@@ -110,7 +110,22 @@ def nhwc_conv():
     yield Case("NhwcConv", [last, rand(8, 1, 3, 3)], {"group": 4}, expected=[y])
 
 
+def plain():
+    """Operators that are those of ai.onnx under another domain."""
+    x = rand(3, 4, 5)
+    yield Case("GatherND", [x, np.array([[0, 1], [2, -1]], np.int64)])
+    for upper in (0, 1):
+        yield Case("Trilu", [x], {"upper": upper})
+        yield Case("Trilu", [x, np.array(-1, np.int64)], {"upper": upper}, const=(1,))
+    grid = rand(2, 3, 2, 2, low=-1.2, high=1.2)
+    for mode in ("bilinear", "nearest"):
+        for padding in ("zeros", "border"):
+            yield Case("GridSample", [rand(2, 3, 4, 5), grid],
+                       {"mode": mode, "padding_mode": padding, "align_corners": 1})
+
+
 def cases():
+    yield from plain()
     yield from activations()
     yield from fused_matmul()
     yield from fused_gemm()

@@ -41,7 +41,8 @@ def element_wise():
                       ints(dtype, 3, 1, seed=1), scalar(9, dtype)):
                 yield Case(op, x + [b, scalar(0.017), scalar(3, dtype)] + out, steps=1,
                            const=(1, 2, 4, 5, 6, 7))
-            yield Case(op, x + [b, scalar(0.017), scalar(3, dtype)] + out, steps=1)
+            yield Case(op, x + [b, scalar(0.017), scalar(3, dtype)] + out, steps=1,
+                       dims={0: ("n", None, "m")})
             # onnxruntime checks types of all zero points, and so takes none that is left out.
             y = {"QLinearAdd": a * F32(0.02) + b * F32(0.017),
                  "QLinearMul": a * F32(0.02) * (b * F32(0.017))}[op] / F32(0.03)
@@ -186,6 +187,8 @@ def few_bits():
                        limit=limit)
         yield Case(op, [x, b, scales, None, None, rand(n, dtype=dtype)], attrs, limit=limit)
         yield Case(op, [x[0, 0], b, scales], attrs, limit=limit)
+        yield Case(op, [x, b, scales], attrs, const=(1, 2), limit=limit,
+                   dims={0: ("b", "s", None)})
         yield Case(op, [x, b, scales], {**attrs, "accuracy_level": 1}, const=(1, 2), limit=limit)
         if bits == 4:
             yield Case(op, [x, b, scales, plain], attrs, const=(1, 2, 3), limit=limit)

@@ -68,11 +68,7 @@ class Runner:
         path, inputs, out = (self.work / f"m{s}" for s in (".onnx", ".npz", ".out.npz"))
         onnx.save(model, path)
         np.savez(inputs, **feeds)
-        symbolic = {f"{p}x{i}" for c, p in zip(group, prefixes) for i in c.dims}
-        shapes = [f"--shape={x}={'x'.join(map(str, feeds[x].shape))}" for x in sorted(symbolic)]
-        if symbolic and level == 0:  # the graph with its sizes not known
-            self.tw("compile", path, "--emit", "graph", "-o", self.work / "m.tw")
-        self.tw("compile", path, "-o", self.work / "m.tw", "-O", level, *shapes)
+        self.tw("compile", path, "-o", self.work / "m.tw", "-O", level)
         self.tw("run", self.work / "m.tw", *(["--inputs", inputs] if feeds else []), "--outputs", out)
         results = load(out)
         return [{k[len(p):]: v for k, v in results.items() if k.startswith(p)} for p in prefixes]

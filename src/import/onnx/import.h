@@ -359,8 +359,8 @@ tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights);
 /* Adds a vector of one number for each channel (axis 1); `bias` may be NULL. */
 tw_value *tw_onnx_add_bias(tw_onnx_node *n, tw_value *y, tw_value *bias);
 
-/* x with its last axis as axis 1 (channels of NHWC as those of NCHW), or (inwards false) back; below
- * rank 3 x itself. */
+/* x with its last axis as axis 1 (channels of NHWC as those of NCHW), or (inwards false) back;
+ * below rank 3 x itself. */
 tw_value *tw_onnx_move_channels(tw_gb *g, tw_value *x, bool inwards);
 
 /* An activation function that an attribute names; upper and lower case are the same. */
