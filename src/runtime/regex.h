@@ -3,8 +3,9 @@
  *
  * There are: characters, `.`, classes in brackets with ranges, negation and [:names:], \d \D \w \W
  * \s \S, escapes of punctuation, \a \f \n \r \t \v, \xHH, \x{H…}, \Q…\E, groups (…), (?:…),
- * (?P<name>…), (?<name>…), alternatives, * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \A \z \b \B.
- * Text is UTF-8; a byte that is none counts as a character of its own. Not: flags, \p{…}, \C. */
+ * (?P<name>…), (?<name>…), alternatives, * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \A \z \b
+ * \B. Text is UTF-8; a byte that is none counts as a character of its own. Not: flags, \p{…}, \C.
+ */
 #ifndef TW_RUNTIME_REGEX_H
 #define TW_RUNTIME_REGEX_H
 

@@ -22,8 +22,8 @@ TW_ROUTINES(DECLARE)
 bool tw_rt_provide(const tw_abi_host *host, tw_abi_value *out);
 /* Bytes of an element, at least 1. */
 size_t tw_rt_elem_bytes(uint32_t elem);
-/* Order of element i of `a` and element j of `b`, which have that type, of at least a byte: below 0,
- * 0 or above. NaN equals NaN and is above all else. */
+/* Order of element i of `a` and element j of `b`, which have that type, of at least a byte: below
+ * 0, 0 or above. NaN equals NaN and is above all else. */
 int tw_rt_compare(uint32_t elem, const void *a, int64_t i, const void *b, int64_t j);
 /* Elements of a tensor. */
 int64_t tw_rt_count(const tw_abi_value *v);

@@ -83,7 +83,8 @@ static bool rk_same_result(bool exact, const rk_memory *want, const rk_memory *g
     return true;
 }
 
-static inline bool rk_same_results(const random_kernel *r, const rk_memory *want, const rk_memory *got)
+static inline bool rk_same_results(const random_kernel *r, const rk_memory *want,
+                                   const rk_memory *got)
 {
     for (unsigned i = want->n_inputs; i < want->n; i++)
         if (!rk_same_result(r->exact, want, got, i))
@@ -92,7 +93,7 @@ static inline bool rk_same_results(const random_kernel *r, const rk_memory *want
 }
 
 static inline bool rk_run_main(tw_context *ctx, const random_kernel *r, tw_op *module, bool reverse,
-                        rk_memory *out)
+                               rk_memory *out)
 {
     tw_op *func = tw_core_lookup(module, "main");
     tw_interp_options options = {.max_steps = RK_MAX_STEPS, .reverse_parallel = reverse};
