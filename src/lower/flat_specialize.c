@@ -32,7 +32,7 @@
 #include "dialect/loop/loop_ranges.h"
 
 /* Copies stop when the kernel has grown to that many operations. */
-enum { MAX_KERNEL_OPS = 6000, MAX_CONDITIONS = 16, MAX_ROWS = 8, MAX_ROW_OPS = 1500 };
+enum { MAX_KERNEL_OPS = 6000, MAX_CONDITIONS = 16, MAX_ROWS = 8, MAX_ROW_OPS = 3000 };
 
 /* Conditions (>= 0) on a loop's variable (dimension 0) and values from outside the loop. */
 typedef struct conditions {

@@ -23,6 +23,7 @@ enum {
     MAX_OPEN_ROWS = 8,
     MAX_VECTORS = 8,
     FMA_LATENCY = 4,
+    L2_BYTES = 24,
     SMALL_REDUCTION = 4,
     MASKED_COST = 5
 };
@@ -140,8 +141,28 @@ static int64_t padded_extent(const tw_rule_block *b, const tile *t)
     return (b->extent[t->v] + width - 1) / width * width;
 }
 
+/* Cycles that a reduction step takes at least where what is the same for all rows does not stay in
+ * the nearest cache from one tile to the next: few rows then wait for the second one. */
+static double stream_cycles(const tw_rule *r, const tw_rule_block *b, const tile *t)
+{
+    double cycles = 0;
+    for (unsigned a = 0; a < b->n_accesses; a++) {
+        const tw_rule_access *x = &b->accesses[a];
+        if (x->is_store || !(x->uses >> t->v & 1) || x->uses >> t->r & 1)
+            continue;
+        double step = t->vectors * t->lanes * tw_elem_bits(x->buffer->type->elem) / 8.0;
+        double panel = step;
+        for (unsigned i = 0; i < b->n_iters; i++)
+            if (b->reduce[i] && x->uses >> i & 1)
+                panel *= (double)b->extent[i];
+        if (panel > r->target->l1_bytes * 0.5)
+            cycles += step / L2_BYTES;
+    }
+    return cycles;
+}
+
 /* Along r: whole tiles, and the rest, which of a symbolic extent is any. */
-static double row_cycles(const tw_rule_block *b, const tile *t)
+static double row_cycles(const tw_rule *r, const tw_rule_block *b, const tile *t)
 {
     int64_t extent = t->r < 0 ? 1 : b->extent[t->r];
     double tile = step_cycles(b, t, t->rows), rest = 0;
@@ -150,6 +171,8 @@ static double row_cycles(const tw_rule_block *b, const tile *t)
         int64_t whole = extent / t->rows;
         return (double)whole * tile + (left ? step_cycles(b, t, left) + 1 : 0);
     }
+    double least = stream_cycles(r, b, t);
+    tile = tile > least ? tile : least;
     for (unsigned i = 1; i < t->rows; i++)
         rest += step_cycles(b, t, i) + 1;
     double tiles = ((double)extent - (t->rows - 1) / 2.0) / t->rows;
@@ -158,14 +181,14 @@ static double row_cycles(const tw_rule_block *b, const tile *t)
 
 /* Of all tiles. A last column whose lanes must be masked is slow: its accumulators go through
  * memory. */
-static double total_cycles(const tw_rule_block *b, const tile *t)
+static double total_cycles(const tw_rule *r, const tw_rule_block *b, const tile *t)
 {
     int64_t width = (int64_t)t->lanes * t->vectors;
     int64_t whole_columns = padded_extent(b, t) / width;
     double columns = (double)whole_columns;
     if (b->extent[t->v] % width && !t->padded)
         columns += MASKED_COST;
-    return columns * row_cycles(b, t);
+    return columns * row_cycles(r, b, t);
 }
 
 static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *best, double *least)
@@ -175,7 +198,7 @@ static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *bes
     if (!fits || !filled)
         return;
     t.padded = can_pad(r->ctx, b, t.v, padded_extent(b, &t));
-    double cycles = total_cycles(b, &t);
+    double cycles = total_cycles(r, b, &t);
     /* Larger tiles, of which there are several forms for the rest of a symbolic axis, must pay. */
     bool open = t.r >= 0 && !tw_expr_is_const(b->size[t.r]);
     if (cycles < *least * (open ? 0.97 : 0.999)) {
