@@ -92,9 +92,8 @@ def check_other_sizes(tw, compiled, other, level):
     try:
         actual = tw.run_compiled(compiled, other)
     except Failure as failure:
-        text = str(failure)
-        if "com.microsoft" in text and "sizes that must agree" in text:
-            return  # onnxruntime does not check them all
+        if "sizes that must agree" in str(failure):
+            return  # a computed size of 1 that met another one while compiling
         raise
     check(f"wrong result of another size {level}", Expected(other), actual)
 
