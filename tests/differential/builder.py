@@ -133,6 +133,10 @@ class Builder:
         """A parameter: axes, a shape, a scale."""
         return self._add(self.name("c"), np.asarray(array), self.graph.constants)
 
+    def parameter_input(self, array):
+        """The same as an input."""
+        return self._add(self.name("c"), array, self.graph.inputs)
+
     def ints(self, values):
         return self.constant(np.array(values, np.int64))
 

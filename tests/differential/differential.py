@@ -74,6 +74,7 @@ def report(graph, check, failure, seed, args):
 
 
 def describe(graph):
+    """A line a node, with types, and small constants."""
     def value(name):
         array = graph.values.get(name)
         if array is None:
@@ -83,9 +84,12 @@ def describe(graph):
             text += f"={array.tolist()}"
         return text.replace(" ", "")
 
-    lines = [f"  {', '.join(map(value, n.outputs))} = {n.domain + '.' * bool(n.domain)}{n.op}({', '.join(map(value, n.inputs))})"
-             f" {n.attrs or ''}" for n in graph.nodes]
-    return "\n".join(lines + [f"  outputs {', '.join(graph.outputs)}"])
+    def line(node):
+        name = f"{node.domain}.{node.op}" if node.domain else node.op
+        outputs, inputs = (", ".join(map(value, names)) for names in (node.outputs, node.inputs))
+        return f"  {outputs} = {name}({inputs}) {node.attrs or ''}"
+
+    return "\n".join([*map(line, graph.nodes), f"  outputs {', '.join(graph.outputs)}"])
 
 
 def main():

@@ -1,5 +1,4 @@
 """Attention and what goes with it, as single operators."""
-import numpy as np
 from builder import BOOL, F16, F32, I64, Refused
 from families import family
 

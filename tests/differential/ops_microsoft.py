@@ -1,6 +1,6 @@
 """Operators of com.microsoft that exported models have."""
 import numpy as np
-from builder import F16, F32, Refused
+from builder import F16, F32
 from families import family
 from graph import MICROSOFT
 

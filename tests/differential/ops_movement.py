@@ -187,8 +187,7 @@ def indices(b, size, shape):
     array = b.numpy.integers(low, size, shape)
     if b.chance(0.5):
         return b.constant(array.astype(dtype))
-    value = b._add(b.name("c"), array.astype(dtype), b.graph.inputs)
-    return value
+    return b.parameter_input(array.astype(dtype))
 
 
 @family("movement", 2)

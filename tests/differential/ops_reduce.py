@@ -1,11 +1,12 @@
 """Reductions, normalisations, sorting and running sums."""
 import numpy as np
-from builder import BOOL, F16, F32, F64, I8, I32, I64, U8, Refused
+from builder import F16, F32, F64, I8, I32, I64, U8, Refused
 from families import family
 from ops_movement import with_axes
 
 ALL_FLOATS = (F32, F32, F32, F64, F16)
-PLAIN = "ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2 ReduceSumSquare".split()
+PLAIN = """ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceL1 ReduceL2
+ReduceSumSquare""".split()
 
 
 @family("reduce", 5)

@@ -1,6 +1,6 @@
 """Resizing, sequences, quantisation."""
 import numpy as np
-from builder import F16, F32, F64, I8, I32, I64, U8, Refused
+from builder import F16, F32, F64, I8, I32, U8, Refused
 from families import family
 from ops_linear import image, window
 

@@ -3,6 +3,7 @@ import numpy as np
 from builder import F32, Refused, Value
 from families import family
 from ops_linear import image
+from ops_movement import factors
 
 
 def scalar(b, x, value):
@@ -154,6 +155,5 @@ def chain_of_moves(b):
             b.random.shuffle(order)
             x = b.emit("Transpose", [x], perm=order)
         else:
-            from ops_movement import factors
             x = b.emit("Reshape", [x, b.ints(factors(b, x.size, b.int(2, 5)))])
     return x

@@ -215,7 +215,8 @@ def difference(actual, expected, allowed):
     if actual is None:
         return "missing"
     if actual.dtype != expected.dtype or actual.shape != expected.shape:
-        return f"{actual.dtype}{list(actual.shape)} instead of {expected.dtype}{list(expected.shape)}"
+        return (f"{actual.dtype}{list(actual.shape)} instead of "
+                f"{expected.dtype}{list(expected.shape)}")
     distance = _distance(actual, expected)
     wrong = distance > allowed
     if not wrong.any():
