@@ -72,30 +72,39 @@ def check(kind, expected, actual):
         raise Failure(kind, f"output {wrong[0]}: {wrong[1]}", wrong[0])
 
 
+# What the runtime says of sizes that code for any size does not cover: a computed size of 1 that was
+# taken for the one it meets in broadcasting, or a window that onnxruntime lets reach beyond.
+NOT_COVERED = ("sizes that must agree", "does not fit into")
+
+
 def check_any_size(tw, graph, expected, level, random):
     """Code for any size, at the sizes the graph was made for and at others, where these are
-    possible. False when the compiler says that it needs to know some size."""
+    possible. False when it needs to know some size."""
     try:
         compiled = tw.compile(graph, level)
     except Failure as failure:
         if failure.kind.startswith("exit code 1 compile"):
             return False
         raise
-    check(f"wrong result of any size {level}", expected, tw.run_compiled(compiled, graph))
+    if not check_compiled(tw, compiled, graph, expected, f"wrong result of any size {level}"):
+        return False
     other = at_other_sizes(graph, random)
     if other:
-        check_other_sizes(tw, compiled, other, level)
+        check_compiled(tw, compiled, other, Expected(other),
+                       f"wrong result of another size {level}")
     return True
 
 
-def check_other_sizes(tw, compiled, other, level):
+def check_compiled(tw, compiled, graph, expected, kind):
+    """False when the run ends with an error about sizes."""
     try:
-        actual = tw.run_compiled(compiled, other)
+        actual = tw.run_compiled(compiled, graph)
     except Failure as failure:
-        if "sizes that must agree" in str(failure):
-            return  # a computed size of 1 that met another one while compiling
+        if any(words in str(failure) for words in NOT_COVERED):
+            return False
         raise
-    check(f"wrong result of another size {level}", Expected(other), actual)
+    check(kind, expected, actual)
+    return True
 
 
 def at_other_sizes(graph, random, tries=6):
