@@ -21,6 +21,7 @@ static const struct {
     {"is no tensor", "sequence"},
     {"not known (with counts)", "operator"},
     {"depends on the model's data", "control"},
+    {"in one branch", "form"},
     {"element type", "type"},
     {"string", "string"},
     {"output", "form"},
