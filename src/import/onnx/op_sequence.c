@@ -39,6 +39,14 @@ static bool same_elem(tw_onnx_node *n, const tw_value *a, const tw_value *b)
                          tw_gb_type_text(n->g, a->type), tw_gb_type_text(n->g, b->type));
 }
 
+static bool all_given(tw_onnx_node *n)
+{
+    for (unsigned i = 0; i < n->n_in; i++)
+        if (!n->in[i])
+            return tw_onnx_error(n, "input %u is missing", i);
+    return true;
+}
+
 bool tw_onnx_op_sequence_construct(tw_onnx_node *n)
 {
     for (unsigned i = 0; i < n->n_in; i++)
@@ -88,6 +96,8 @@ bool tw_onnx_op_sequence_length(tw_onnx_node *n)
 
 /* ---- Parts of a tensor ---- */
 
+enum { MAX_PARTS = 1 << 16 };
+
 /* Where to cut: lengths along the axis, *count of them; NULL with an error. */
 static const int64_t *part_sizes(tw_onnx_node *n, int64_t size, size_t *count)
 {
@@ -106,7 +116,9 @@ static const int64_t *part_sizes(tw_onnx_node *n, int64_t size, size_t *count)
     }
     if (*split < 1)
         return tw_gb_error(n->g, "parts of size %lld", (long long)*split);
-    *count = (size_t)((size + *split - 1) / *split);
+    *count = (size_t)(size / *split + (size % *split != 0));
+    if (*count > MAX_PARTS)
+        return tw_gb_error(n->g, "%zu parts; at most %d are accepted", *count, MAX_PARTS);
     int64_t *sizes = TW_NEW_ARRAY(n->im->arena, int64_t, *count + 1);
     for (size_t i = 0; i < *count; i++)
         sizes[i] = *split < size - (int64_t)i * *split ? *split : size - (int64_t)i * *split;
@@ -149,7 +161,10 @@ bool tw_onnx_op_concat_from_sequence(tw_onnx_node *n)
     int64_t given = tw_onnx_int(n, "axis", 0, &ok), fresh = tw_onnx_int(n, "new_axis", 0, &ok);
     if (!s || !ok)
         return false;
-    if (!s->n || tw_onnx_as_bundle(s->items[0]))
+    bool tensors = s->n > 0;
+    for (size_t i = 0; i < s->n; i++)
+        tensors = tensors && !tw_onnx_as_bundle(s->items[i]);
+    if (!tensors)
         return tw_onnx_error(n, "a sequence without tensors");
     tw_value **items = TW_NEW_ARRAY(n->im->arena, tw_value *, s->n);
     if (!tw_onnx_axis(n, given, s->items[0]->type->rank + (fresh != 0), &axis))
@@ -166,7 +181,7 @@ bool tw_onnx_op_sequence_map(tw_onnx_node *n)
 {
     const Onnx__GraphProto *body = tw_onnx_graph(n, "body");
     const tw_onnx_bundle *first = tw_onnx_sequence(n, 0);
-    if (!body || !first)
+    if (!body || !first || !all_given(n))
         return false;
     if (body->n_output != n->n_out)
         return tw_onnx_error(n, "the body has %zu outputs; %u are needed", body->n_output,
