@@ -221,7 +221,8 @@ static bool eval_kind(eval *e)
 {
     switch (tw_graph_kind_of(e->op)) {
     case TW_GRAPH_RESHAPE:
-        memcpy(e->out, e->in[0]->items, e->n * sizeof *e->out);
+        if (e->n)
+            memcpy(e->out, e->in[0]->items, e->n * sizeof *e->out);
         return true;
     case TW_GRAPH_TRANSPOSE:
         eval_moved(e, move_transpose);
