@@ -366,7 +366,10 @@ static bool certain_order(tw_context *ctx, tw_expr a, tw_expr b, int *sign)
         *sign = x.lo >= y.hi ? x.lo > y.lo || x.hi > y.hi : -1;
         return true;
     }
-    tw_range difference = tw_expr_range(tw_expr_sub(ctx, a, b), NULL, 0);
+    tw_expr rest = tw_expr_sub(ctx, a, b);
+    if (rest->kind == TW_EXPR_INVALID)
+        return false;
+    tw_range difference = tw_expr_range(rest, NULL, 0);
     *sign = (difference.lo > 0) - (difference.hi < 0);
     if (!*sign)
         *sign = (difference.lo == 0) - (difference.hi == 0);

@@ -121,6 +121,9 @@ bool tw_onnx_op_compress(tw_onnx_node *n)
     tw_gb *g = n->g;
     tw_value *x = n->in[0];
     const int64_t *condition = tw_known_ints(g, n->in[1], &count);
+    if (n->in[1]->type->rank != 1)
+        return tw_onnx_error(n, "the condition is %s; a vector is needed",
+                             tw_gb_type_text(g, n->in[1]->type));
     if (!tw_onnx_attr(n, "axis")) {
         tw_expr size = tw_gb_product(g, x->type->dims, x->type->rank);
         x = tw_gb_reshape(g, x, 1, &size);
