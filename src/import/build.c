@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "import/known.h"
 #include "ir/elem_data.h"
+#include "ir/scalar.h"
 
 #include <stdarg.h>
 #include <string.h>
@@ -104,10 +105,11 @@ tw_value *tw_gb_constant(tw_gb *g, tw_type type, const void *data, size_t size, 
 tw_value *tw_gb_scalar(tw_gb *g, tw_elem elem, double value)
 {
     uint64_t *bits = tw_context_alloc(g->ctx, sizeof *bits);
+    bool exact = value >= -0x1p63 && value < 0x1p63; /* else saturate */
     tw_elem_store(elem, bits, 0,
                   tw_elem_is_float(elem) ? tw_elem_from_double(elem, value)
-                  : elem == TW_U64       ? (uint64_t)value
-                                         : (uint64_t)(int64_t)value);
+                  : exact                ? (uint64_t)(int64_t)value
+                                         : (uint64_t)tw_scalar_truncate(elem, value));
     return tw_gb_constant(g, tw_type_tensor(g->ctx, elem, 0, NULL, NULL), bits,
                           (tw_elem_bits(elem) + 7) / 8, NULL);
 }

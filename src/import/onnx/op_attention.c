@@ -86,12 +86,13 @@ static tw_value *mask_scores(attention *a, tw_value *scores)
     tw_gb *g = a->g;
     tw_value *mask = tw_onnx_in(a->n, 3), *lengths = tw_onnx_in(a->n, 6);
     if (mask) {
-        mask = full_mask(a, mask);
+        if (mask->type->elem != TW_BOOL) /* which is padded by -infinity */
+            mask = tw_gb_cast(g, mask, a->q->type->elem);
+        mask = mask ? full_mask(a, mask) : NULL;
         if (!mask)
             return NULL;
-        scores = mask->type->elem == TW_BOOL
-                     ? keep_where(a, mask, scores)
-                     : tw_gb_binary(g, TW_GRAPH_ADD, scores, tw_gb_cast(g, mask, a->q->type->elem));
+        scores = mask->type->elem == TW_BOOL ? keep_where(a, mask, scores)
+                                             : tw_gb_binary(g, TW_GRAPH_ADD, scores, mask);
     }
     if (a->causal) {
         tw_value *row = tw_onnx_positions(g, a->q->type->dims[2], 2);

@@ -78,6 +78,9 @@ bool tw_onnx_op_causal_conv(tw_onnx_node *n)
         return tw_onnx_error(n, "input %s and weights %s, activation '%s'", tw_gb_type_text(g, x),
                              tw_gb_type_text(g, w), name);
     tw_value *data = swap_channels(g, n->in[0], last), *past = tw_onnx_in(n, 3);
+    if (!data || (past && past->type->rank != 3))
+        return data && tw_onnx_error(n, "the state is %s; three axes are needed",
+                                     tw_gb_type_text(g, past->type));
     tw_expr reach = tw_gb_const(g, (taps - 1) * dilation), length = data->type->dims[2];
     past = past ? swap_channels(g, past, last)
                 : tw_gb_splat(g, x->elem, 0, 3,
