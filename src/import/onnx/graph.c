@@ -229,7 +229,12 @@ static bool import_node(tw_onnx *im, tw_onnx_scope *scope, const Onnx__NodeProto
     n.op = tw_onnx_find(domain, tw_onnx_text(proto->op_type), n.version);
     if (!n.op)
         return tw_onnx_error(&n, "unknown operator");
-    return check_input_count(&n) && check_inputs(&n) && n.op->handler(&n) && bind_outputs(&n);
+    size_t errors = tw_error_count(im->ctx);
+    if (check_input_count(&n) && check_inputs(&n) && n.op->handler(&n) && bind_outputs(&n))
+        return true;
+    /* Whatever a handler refuses, the node is named. */
+    return tw_error_count(im->ctx) == errors &&
+           tw_onnx_error(&n, "this form of the operator is not supported");
 }
 
 bool tw_onnx_nodes(tw_onnx *im, tw_onnx_scope *scope, Onnx__NodeProto *const *nodes, size_t n)
