@@ -206,9 +206,9 @@ static void decode_view(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     tw_membuf **pair = TW_NEW_ARRAY(d->arena, tw_membuf *, 2);
     pair[0] = tw_decode_buffer(d, op, tw_operand(op, 0));
     pair[1] = tw_decode_new_buffer(d, op, &op->results[0]);
-    if (tw_elem_bits(pair[0]->elem) % 8 || tw_elem_bits(pair[1]->elem) % 8)
-        if (pair[0]->elem != pair[1]->elem)
-            tw_machine_fail(d->m, op, "a view of parts of bytes keeps the element type");
+    bool whole_bytes = !(tw_elem_bits(pair[0]->elem) % 8 || tw_elem_bits(pair[1]->elem) % 8);
+    if (pair[0]->elem != pair[1]->elem && !whole_bytes)
+        tw_machine_fail(d->m, op, "a view of parts of bytes keeps the element type");
     tw_instr *in = tw_decode_emit(d, out, tw_exec_view, op, 0);
     in->extra = pair;
     in->imm = tw_op_int(op, "offset", 0);

@@ -1,14 +1,7 @@
 /* col2im_runtime.c: Col2Im with sizes that are known only when the model runs: every element of the
  * columns is added to the place in the image that it came from. */
+#include "import/onnx/arith.h"
 #include "import/onnx/import.h"
-
-#define ADD(a, b) tw_gb_binary(g, TW_GRAPH_ADD, a, b)
-#define SUB(a, b) tw_gb_binary(g, TW_GRAPH_SUB, a, b)
-#define MUL(a, b) tw_gb_binary(g, TW_GRAPH_MUL, a, b)
-#define DIV(a, b) tw_gb_binary(g, TW_GRAPH_DIV, a, b)
-#define MOD(a, b) tw_gb_binary(g, TW_GRAPH_MOD, a, b)
-#define ADDC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_ADD, a, c)
-#define MULC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_MUL, a, c)
 
 /* Attributes, one entry a spatial axis. */
 typedef struct window {

@@ -7,22 +7,6 @@
 
 enum { MAX_POINTS = 1 << 22 };
 
-static tw_value *plus(tw_gb *g, tw_value *x, double value)
-{
-    return value == 0 ? x : tw_gb_binary_scalar(g, TW_GRAPH_ADD, x, value);
-}
-
-static tw_value *times(tw_gb *g, tw_value *x, double value)
-{
-    return tw_gb_binary_scalar(g, TW_GRAPH_MUL, x, value);
-}
-
-static tw_value *clamp(tw_gb *g, tw_value *x, double low, double high)
-{
-    x = tw_gb_binary_scalar(g, TW_GRAPH_MAX, x, low);
-    return tw_gb_binary_scalar(g, TW_GRAPH_MIN, x, high);
-}
-
 /* ---- GridSample ---- */
 
 /* Coordinates beyond the outermost elements come to these. Where the corners of the grid are
@@ -31,10 +15,11 @@ static tw_value *to_border(const tw_onnx_sample *s, tw_value *x, unsigned i)
 {
     tw_gb *g = s->g;
     double last = (double)s->sizes[i] - 1;
-    tw_value *clamped = clamp(g, x, 0, last);
+    tw_value *clamped = tw_onnx_hold_within(g, x, 0, last);
     if (s->mode != TW_ONNX_CUBIC || s->corners)
         return clamped;
-    tw_value *inside = tw_gb_binary(g, TW_GRAPH_EQUAL, x, clamp(g, x, -0.5, last + 0.5));
+    tw_value *inside =
+        tw_gb_binary(g, TW_GRAPH_EQUAL, x, tw_onnx_hold_within(g, x, -0.5, last + 0.5));
     return tw_gb_where(g, inside, x, clamped);
 }
 
@@ -46,8 +31,9 @@ static tw_value *place(const tw_onnx_sample *s, tw_value *grid, unsigned i)
     /* The grid's last axis has the innermost coordinate first. */
     tw_value *x =
         tw_gb_slice_axis(g, grid, 2, tw_gb_const(g, s->spatial - 1 - i), 1, tw_gb_const(g, 1));
-    x = plus(g, tw_gb_squeeze(g, x, 4), 1);
-    x = s->corners ? times(g, x, (size - 1) / 2) : plus(g, times(g, x, size / 2), -0.5);
+    x = tw_onnx_plus_number(g, tw_gb_squeeze(g, x, 4), 1);
+    x = s->corners ? tw_onnx_times_number(g, x, (size - 1) / 2)
+                   : tw_onnx_plus_number(g, tw_onnx_times_number(g, x, size / 2), -0.5);
     if (s->mode == TW_ONNX_NEAREST)
         x = tw_gb_unary(g, TW_GRAPH_ROUND, x);
     return s->padding == TW_ONNX_BORDER       ? to_border(s, x, i)

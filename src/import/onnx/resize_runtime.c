@@ -4,16 +4,10 @@
  * one element (nearest), or two or four neighbours with their weights, as gathers along the axis;
  * with antialiasing, where the number of neighbours depends on the scale, a matrix of weights that
  * the axis is multiplied by. The arithmetic is that of lower/resize_table.c. */
+#include "import/onnx/arith.h"
 #include "import/onnx/resize.h"
 
 #include <string.h>
-
-#define ADD(a, b) tw_gb_binary(g, TW_GRAPH_ADD, a, b)
-#define SUB(a, b) tw_gb_binary(g, TW_GRAPH_SUB, a, b)
-#define MUL(a, b) tw_gb_binary(g, TW_GRAPH_MUL, a, b)
-#define DIV(a, b) tw_gb_binary(g, TW_GRAPH_DIV, a, b)
-#define ADDC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_ADD, a, c)
-#define MULC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_MUL, a, c)
 
 /* One axis being resized. */
 typedef struct axis {

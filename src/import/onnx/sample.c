@@ -2,22 +2,6 @@
  * or 4^n of them) are gathered and joined with the weights of the interpolation. */
 #include "import/onnx/sample.h"
 
-static tw_value *plus(tw_gb *g, tw_value *x, double value)
-{
-    return value == 0 ? x : tw_gb_binary_scalar(g, TW_GRAPH_ADD, x, value);
-}
-
-static tw_value *times(tw_gb *g, tw_value *x, double value)
-{
-    return tw_gb_binary_scalar(g, TW_GRAPH_MUL, x, value);
-}
-
-static tw_value *clamp(tw_gb *g, tw_value *x, double low, double high)
-{
-    x = tw_gb_binary_scalar(g, TW_GRAPH_MAX, x, low);
-    return tw_gb_binary_scalar(g, TW_GRAPH_MIN, x, high);
-}
-
 /* ---- Places ---- */
 
 /* Mirrors coordinates at the borders of axis i until they lie inside. */
@@ -26,12 +10,12 @@ tw_value *tw_onnx_reflect(const tw_onnx_sample *s, tw_value *x, unsigned i)
     tw_gb *g = s->g;
     double low = s->corners ? 0 : -0.5, span = (double)s->sizes[i] - (s->corners ? 1 : 0);
     if (span <= 0)
-        return times(g, x, 0);
-    x = plus(g, x, -low);
-    tw_value *turns = tw_gb_unary(g, TW_GRAPH_FLOOR, times(g, x, 1 / (2 * span)));
-    x = tw_gb_binary(g, TW_GRAPH_SUB, x, times(g, turns, 2 * span));
-    tw_value *back = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, x), 2 * span);
-    return plus(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
+        return tw_onnx_times_number(g, x, 0);
+    x = tw_onnx_plus_number(g, x, -low);
+    tw_value *turns = tw_gb_unary(g, TW_GRAPH_FLOOR, tw_onnx_times_number(g, x, 1 / (2 * span)));
+    x = tw_gb_binary(g, TW_GRAPH_SUB, x, tw_onnx_times_number(g, turns, 2 * span));
+    tw_value *back = tw_onnx_plus_number(g, tw_gb_unary(g, TW_GRAPH_NEG, x), 2 * span);
+    return tw_onnx_plus_number(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
 }
 
 /* ---- Weights ---- */
@@ -39,9 +23,9 @@ tw_value *tw_onnx_reflect(const tw_onnx_sample *s, tw_value *x, unsigned i)
 /* ((a t + b) t + c) t + d */
 static tw_value *polynomial(tw_gb *g, tw_value *t, double a, double b, double c, double d)
 {
-    tw_value *y = plus(g, times(g, t, a), b);
-    y = plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), c);
-    return plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), d);
+    tw_value *y = tw_onnx_plus_number(g, tw_onnx_times_number(g, t, a), b);
+    y = tw_onnx_plus_number(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), c);
+    return tw_onnx_plus_number(g, tw_gb_binary(g, TW_GRAPH_MUL, y, t), d);
 }
 
 /* Of the elements floor(x) - 1 … floor(x) + 2 (cubic: Keys' convolution with -0.75) or floor(x),
@@ -52,7 +36,7 @@ static void make_weights(tw_onnx_sample *s, unsigned i)
     tw_gb *g = s->g;
     tw_value *t = tw_gb_binary(g, TW_GRAPH_SUB, s->place[i], s->whole[i]);
     if (s->mode == TW_ONNX_LINEAR) {
-        s->weights[i][0] = plus(g, tw_gb_unary(g, TW_GRAPH_NEG, t), 1);
+        s->weights[i][0] = tw_onnx_plus_number(g, tw_gb_unary(g, TW_GRAPH_NEG, t), 1);
         s->weights[i][1] = t;
     } else if (s->mode == TW_ONNX_CUBIC) {
         s->weights[i][0] = polynomial(g, t, a, -2 * a, a, 0);
@@ -69,7 +53,7 @@ static tw_value *index_of(const tw_onnx_sample *s, unsigned i, int64_t offset, t
 {
     tw_gb *g = s->g;
     double last = (double)s->sizes[i] - 1;
-    tw_value *x = plus(g, s->whole[i], (double)offset);
+    tw_value *x = tw_onnx_plus_number(g, s->whole[i], (double)offset);
     if (s->padding == TW_ONNX_REFLECTION)
         x = tw_gb_cast(g, tw_gb_cast(g, tw_onnx_reflect(s, x, i), TW_I64), TW_F32);
     if (s->padding == TW_ONNX_ZEROS) {
@@ -78,7 +62,7 @@ static tw_value *index_of(const tw_onnx_sample *s, unsigned i, int64_t offset, t
                          tw_gb_binary_scalar(g, TW_GRAPH_LESS_EQUAL, x, last));
         *valid = *valid ? tw_gb_binary(g, TW_GRAPH_AND, *valid, inside) : inside;
     }
-    return tw_gb_cast(g, clamp(g, x, 0, last), TW_I64);
+    return tw_gb_cast(g, tw_onnx_hold_within(g, x, 0, last), TW_I64);
 }
 
 /* The data at indices of space, [batch, points]. */
@@ -104,7 +88,9 @@ static tw_value *tap(const tw_onnx_sample *s, const int64_t *offsets, const unsi
     tw_value *valid = NULL, *at = NULL, *weight = NULL;
     for (unsigned i = 0; i < s->spatial; i++) {
         tw_value *index = index_of(s, i, offsets[i], &valid);
-        at = at ? tw_gb_binary(g, TW_GRAPH_ADD, times(g, at, (double)s->sizes[i]), index) : index;
+        at = at ? tw_gb_binary(g, TW_GRAPH_ADD, tw_onnx_times_number(g, at, (double)s->sizes[i]),
+                               index)
+                : index;
         tw_value *w = s->mode == TW_ONNX_NEAREST ? NULL : s->weights[i][which[i]];
         weight = weight && w ? tw_gb_binary(g, TW_GRAPH_MUL, weight, w) : w ? w : weight;
     }

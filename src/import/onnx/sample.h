@@ -24,6 +24,23 @@ typedef struct tw_onnx_sample {
     tw_value *weights[TW_ONNX_MAX_SPATIAL][4];
 } tw_onnx_sample;
 
+/* Arithmetic with numbers; `low` and `high` included. */
+static inline tw_value *tw_onnx_plus_number(tw_gb *g, tw_value *x, double value)
+{
+    return value == 0 ? x : tw_gb_binary_scalar(g, TW_GRAPH_ADD, x, value);
+}
+
+static inline tw_value *tw_onnx_times_number(tw_gb *g, tw_value *x, double value)
+{
+    return tw_gb_binary_scalar(g, TW_GRAPH_MUL, x, value);
+}
+
+static inline tw_value *tw_onnx_hold_within(tw_gb *g, tw_value *x, double low, double high)
+{
+    x = tw_gb_binary_scalar(g, TW_GRAPH_MAX, x, low);
+    return tw_gb_binary_scalar(g, TW_GRAPH_MIN, x, high);
+}
+
 /* [batch, points, channels]: the weighted elements around each place, joined by ADD or MAX. */
 tw_value *tw_onnx_sample_points(tw_onnx_sample *s, tw_graph_kind join);
 /* Coordinates mirrored at the borders of axis i until they lie inside. */

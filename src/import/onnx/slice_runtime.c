@@ -3,17 +3,10 @@
  *
  *     start, end, step -> in range        n = max(0, ceil((end - start) / step))
  *     y = gather(x, start + step * iota(n)) */
+#include "import/onnx/arith.h"
 #include "import/onnx/import.h"
 
 #include <string.h>
-
-#define ADD(a, b) tw_gb_binary(g, TW_GRAPH_ADD, a, b)
-#define SUB(a, b) tw_gb_binary(g, TW_GRAPH_SUB, a, b)
-#define MUL(a, b) tw_gb_binary(g, TW_GRAPH_MUL, a, b)
-#define DIV(a, b) tw_gb_binary(g, TW_GRAPH_DIV, a, b)
-#define MIN(a, b) tw_gb_binary(g, TW_GRAPH_MIN, a, b)
-#define MAX(a, b) tw_gb_binary(g, TW_GRAPH_MAX, a, b)
-#define LESS(a, b) tw_gb_binary(g, TW_GRAPH_LESS, a, b)
 
 /* ---- Slice ---- */
 

@@ -1,18 +1,10 @@
 /* spectral_runtime.c: windows, Fourier transforms and mel filters whose sizes are known only when
  * the model runs: what op_spectral.c makes constants of is computed by the model, element by
  * element, in double precision. */
+#include "import/onnx/arith.h"
 #include "import/onnx/spectral.h"
 
 #include <math.h>
-
-#define ADD(a, b) tw_gb_binary(g, TW_GRAPH_ADD, a, b)
-#define SUB(a, b) tw_gb_binary(g, TW_GRAPH_SUB, a, b)
-#define MUL(a, b) tw_gb_binary(g, TW_GRAPH_MUL, a, b)
-#define DIV(a, b) tw_gb_binary(g, TW_GRAPH_DIV, a, b)
-#define ADDC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_ADD, a, c)
-#define MULC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_MUL, a, c)
-#define LESS(a, b) tw_gb_binary(g, TW_GRAPH_LESS, a, b)
-#define EQUALC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, a, c)
 
 static const double pi = 3.14159265358979323846;
 
