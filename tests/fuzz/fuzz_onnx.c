@@ -1,5 +1,6 @@
-/* fuzz_onnx.c: ONNX models. What is imported must verify, also after the graph passes; what is not
- * must have a diagnostic. */
+/* fuzz_onnx.c: ONNX models. What is imported must verify, also after each pass down to flat
+ * kernels; what is not, and what lowering refuses, must have a diagnostic. */
+#include "driver/pipeline.h"
 #include "import/onnx/onnx.h"
 #include "tilewright/compiler.h"
 
@@ -8,8 +9,11 @@
 #include <stdlib.h>
 
 static const size_t MEMORY_LIMIT = (size_t)256 << 20;
-static const char PASSES[] =
-    "canonicalize,simplify-inference,eliminate-common-subexpr,dce,fuse-ops";
+
+/* All of the driver's but fold-constants, which runs code. */
+static const char GRAPH_PASSES[] =
+    "canonicalize,eliminate-common-subexpr,integer-products,sink-reshapes,simplify-inference,"
+    "canonicalize,convert-layout,canonicalize,pack-weights,eliminate-common-subexpr,dce,fuse-ops";
 
 static void die(tw_context *ctx, const char *what)
 {
@@ -17,6 +21,31 @@ static void die(tw_context *ctx, const char *what)
     for (const tw_diagnostic *d = tw_diagnostics(ctx); d; d = d->next)
         fprintf(stderr, "%s\n", tw_diagnostic_text(ctx, d));
     abort();
+}
+
+/* Does not lower what needs more code than fuzzing has time for. */
+static bool within(tw_op *op, void *left)
+{
+    (void)op;
+    return (*(int *)left)-- > 0;
+}
+
+static bool is_small(tw_op *module)
+{
+    int left = 200;
+    return tw_walk(module, within, &left);
+}
+
+static void lower(tw_context *ctx, tw_op *module)
+{
+    static const tw_pipeline_options passes = {.verify_each = true};
+    if (!tw_run_pipeline(ctx, module, tw_lowering_pipeline(), NULL)) {
+        if (tw_error_count(ctx) == 0)
+            die(ctx, "not lowered and no diagnostic");
+        return;
+    }
+    if (!tw_run_pipeline(ctx, module, tw_loop_pipeline(3), &passes))
+        die(ctx, "not valid after lowering and the loop passes");
 }
 
 static void import(tw_context *ctx, const uint8_t *data, size_t size)
@@ -31,8 +60,10 @@ static void import(tw_context *ctx, const uint8_t *data, size_t size)
     }
     if (!tw_verify(ctx, module))
         die(ctx, "not valid after import");
-    if (!tw_run_pipeline(ctx, module, PASSES, &passes))
+    if (!tw_run_pipeline(ctx, module, GRAPH_PASSES, &passes))
         die(ctx, "not valid after the passes");
+    if (is_small(module))
+        lower(ctx, module);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -155,6 +155,13 @@ static bool verify_if(tw_context *ctx, const tw_op *op)
 
 /* ---- Memory ---- */
 
+/* Integers of another width (not below a byte) are the same bytes. */
+static bool views_as(tw_elem from, tw_elem to)
+{
+    return from == to || (tw_elem_is_int(from) && tw_elem_is_int(to) && tw_elem_bits(from) >= 8 &&
+                          tw_elem_bits(to) >= 8);
+}
+
 static bool verify_buffer_result(tw_context *ctx, const tw_op *op)
 {
     tw_type result = op->results[0].type;
@@ -164,9 +171,9 @@ static bool verify_buffer_result(tw_context *ctx, const tw_op *op)
         return wrong_type(ctx, op, "the result", result, "a buffer");
     if (tw_is_loop(op, TW_LOOP_VIEW)) {
         tw_type from = tw_operand(op, 0)->type;
-        if (from->kind != TW_TYPE_BUFFER || from->elem != result->elem)
+        if (from->kind != TW_TYPE_BUFFER || !views_as(from->elem, result->elem))
             return wrong_type(ctx, op, "the operand", from,
-                              "a buffer of the result's element type");
+                              "a buffer of the result's element type, nor both of integers");
     }
     if (!value)
         return true;
