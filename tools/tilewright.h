@@ -106,6 +106,10 @@ bool tw_only_outputs(tw_context *ctx, const tw_model *model, const tw_arrays *ar
 tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_options *options,
                             const tw_array *inputs);
 
+/* inspect --fusion: the kernels of MODEL, which must not be compiled yet, and why they are apart.
+ * False after diagnostics. */
+bool tw_print_fusion(tw_compile_args *args);
+
 /* Elements of an array. */
 size_t tw_count(unsigned rank, const int64_t *dims);
 

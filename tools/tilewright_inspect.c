@@ -9,18 +9,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OPT_FUSION = 512 };
+
+typedef struct inspect_verb {
+    tw_compile_args compile;
+    bool fusion;
+} inspect_verb;
+
+static const struct argp_option options[] = {
+    {"fusion", OPT_FUSION, 0, 0,
+     "Show the kernels that the graph is cut into, and of each pair why it is no single kernel", 0},
+    {0},
+};
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
+    inspect_verb *v = state->input;
     (void)arg;
-    if (key != ARGP_KEY_INIT)
+    switch (key) {
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &v->compile;
+        break;
+    case OPT_FUSION:
+        v->fusion = true;
+        break;
+    default:
         return ARGP_ERR_UNKNOWN;
-    state->child_inputs[0] = state->input;
+    }
     return 0;
 }
 
 static const struct argp_child children[] = {{&tw_compile_argp, 0, 0, 0}, {0}};
 static const struct argp argp = {
-    NULL,
+    options,
     parse,
     "MODEL|FILE",
     "Show the signature of a model, its operators, kernels, constants, memory plan and target. A "
@@ -135,9 +156,12 @@ static void print_graph(tw_context *ctx, tw_op *module)
 
 static bool inspect(void *verb)
 {
-    tw_compile_args *args = verb;
+    inspect_verb *v = verb;
+    tw_compile_args *args = &v->compile;
     tw_arrays none = {0};
     tw_model *model;
+    if (v->fusion)
+        return tw_print_fusion(args);
     args->imported = print_graph;
     args->keep_open = true;
     if (!tw_load_model(args, &none, &model))
@@ -149,6 +173,6 @@ static bool inspect(void *verb)
 
 int tw_verb_inspect(int argc, char **argv)
 {
-    tw_compile_args args = {.model = NULL};
-    return tw_run_verb(&argp, argc, argv, &args, &args, inspect);
+    inspect_verb v = {.fusion = false};
+    return tw_run_verb(&argp, argc, argv, &v, &v.compile, inspect);
 }

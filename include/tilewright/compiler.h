@@ -86,6 +86,9 @@ bool tw_compile_to_fd(tw_context *ctx, const char *model, const tw_compile_optio
 /* The graph of a model file after import alone: a core.module, or NULL. */
 tw_op *tw_import_file(tw_context *ctx, const char *model, const tw_compile_options *options);
 
+/* The graph of a model file after the graph passes: a core.module, or NULL. */
+tw_op *tw_optimize_file(tw_context *ctx, const char *model, const tw_compile_options *options);
+
 /* The text of the graph passes at a level, "canonicalize,fold-constants,…". */
 const char *tw_graph_pipeline(int opt_level);
 

@@ -387,6 +387,14 @@ static bool import_only(job *j)
     return *j->module != NULL;
 }
 
+static bool import_and_optimize(job *j)
+{
+    tw_compilation c;
+    bool fine = start(&c, j->ctx, j->model, j->options) && compile_graph(&c);
+    *j->module = fine ? c.graph : NULL;
+    return fine;
+}
+
 static bool guarded(job *j, bool (*work)(job *j))
 {
     jmp_buf handler;
@@ -417,10 +425,21 @@ bool tw_compile_to_fd(tw_context *ctx, const char *model, const tw_compile_optio
     return guarded(&j, compile_to_fd);
 }
 
-tw_op *tw_import_file(tw_context *ctx, const char *model, const tw_compile_options *options)
+static tw_op *make_module(tw_context *ctx, const char *model, const tw_compile_options *options,
+                          bool (*work)(job *j))
 {
     tw_op *module = NULL;
     job j = {.ctx = ctx, .model = model, .options = options, .module = &module};
-    guarded(&j, import_only);
+    guarded(&j, work);
     return module;
+}
+
+tw_op *tw_import_file(tw_context *ctx, const char *model, const tw_compile_options *options)
+{
+    return make_module(ctx, model, options, import_only);
+}
+
+tw_op *tw_optimize_file(tw_context *ctx, const char *model, const tw_compile_options *options)
+{
+    return make_module(ctx, model, options, import_and_optimize);
 }

@@ -76,18 +76,20 @@ static unsigned take_first(pending_set *p)
     return item;
 }
 
-/* Adds the users of node n; false when one is no node here or there are too many: then n can only
- * be the last of a group. */
-static bool add_users(const tw_fuser *f, unsigned n, pending_set *p)
+/* Adds the users of node n. JOINS, unless one is no node here or there are too many: then n can
+ * only be the last of a group. */
+static tw_fuse_why add_users(const tw_fuser *f, unsigned n, pending_set *p)
 {
     const tw_op *op = f->nodes.data[n].op;
     for (unsigned i = 0; i < op->n_results; i++)
         for (const tw_use *u = op->results[i].uses; u; u = u->next) {
             int user = tw_fuse_number(f, u->user);
-            if (user < 0 || !add_pending(p, (unsigned)user))
-                return false;
+            if (user < 0)
+                return TW_FUSE_WHY_NESTED;
+            if (!add_pending(p, (unsigned)user))
+                return TW_FUSE_WHY_SEVERAL;
         }
-    return true;
+    return TW_FUSE_WHY_JOINS;
 }
 
 /* The anchor and as much behind it as fits: users are taken in order of the program; whenever none
@@ -98,17 +100,24 @@ static void grow_epilogue(tw_fuser *f, unsigned anchor, tw_fusion_class kind)
     unsigned members[TW_FUSE_MAX_OPS] = {anchor}, n = 1, fits = 1;
     pending_set pending = {0};
     const tw_op *op = f->nodes.data[anchor].op;
-    bool open = op->n_results == 1 && add_users(f, anchor, &pending);
-    while (open && pending.n && n < TW_FUSE_MAX_OPS) {
-        unsigned next = take_first(&pending);
-        if (f->nodes.data[next].group >= 0 || !tw_fuse_fits_epilogue(f->nodes.data[next].op, op))
+    tw_fuse_why why = op->n_results == 1 ? add_users(f, anchor, &pending) : TW_FUSE_WHY_RESULTS;
+    unsigned next = anchor;
+    while (why == TW_FUSE_WHY_JOINS && pending.n) {
+        next = take_first(&pending);
+        why = n == TW_FUSE_MAX_OPS ? TW_FUSE_WHY_LARGE
+                                   : tw_fuse_fits_epilogue(f->nodes.data[next].op, op);
+        if (why == TW_FUSE_WHY_JOINS && f->nodes.data[next].group >= 0)
+            why = TW_FUSE_WHY_TAKEN;
+        if (why != TW_FUSE_WHY_JOINS)
             break;
         members[n++] = next;
         if (!pending.n)
             fits = n;
-        open = add_users(f, next, &pending);
+        why = add_users(f, next, &pending);
     }
     int group = new_group(f, kind, anchor);
+    f->groups.data[group].stop = next;
+    f->groups.data[group].why = why;
     for (unsigned i = 0; i < fits; i++) {
         add_member(f, members[i], group);
         f->nodes.data[members[i]].epilogue = i > 0;
@@ -127,16 +136,21 @@ static void make_epilogues(tw_fuser *f, tw_fusion_class kind)
 
 /* ---- Injective operations ---- */
 
-/* The group that all users of the node are in, or -1. */
-static int group_of_users(const tw_fuser *f, const tw_op *op)
+/* The group that all users of the node are in, or -1 and why there is none. */
+static int group_of_users(const tw_fuser *f, const tw_op *op, tw_fuse_why *why)
 {
     int group = -1;
     for (const tw_use *u = op->results[0].uses; u; u = u->next) {
         int user = tw_fuse_number(f, u->user);
-        if (user < 0 || f->nodes.data[user].group < 0 ||
-            (group >= 0 && f->nodes.data[user].group != group))
+        int other = user < 0 ? -1 : f->nodes.data[user].group;
+        *why = user < 0                                     ? TW_FUSE_WHY_NESTED
+               : u->user->def->traits & TW_TRAIT_TERMINATOR ? TW_FUSE_WHY_OUTPUT
+               : other < 0                                  ? TW_FUSE_WHY_OPAQUE
+               : group >= 0 && other != group               ? TW_FUSE_WHY_SEVERAL
+                                                            : TW_FUSE_WHY_JOINS;
+        if (*why != TW_FUSE_WHY_JOINS)
             return -1;
-        group = f->nodes.data[user].group;
+        group = other;
     }
     return group;
 }
@@ -148,9 +162,14 @@ static void join_users(tw_fuser *f)
         tw_fuse_node *node = &f->nodes.data[i];
         if (node->group >= 0 || !tw_fuse_is_kernel_op(node->op))
             continue;
-        int group = tw_fuse_is_injective(node->op) ? group_of_users(f, node->op) : -1;
-        if (group >= 0 &&
-            !tw_fuse_fits_group(f, (unsigned)i, &f->groups.data[group], &node->replicated))
+        int group = -1;
+        node->why = TW_FUSE_WHY_OPAQUE;
+        if (tw_fuse_is_injective(node->op))
+            group = group_of_users(f, node->op, &node->why);
+        if (group >= 0)
+            node->why =
+                tw_fuse_fits_group(f, (unsigned)i, &f->groups.data[group], &node->replicated);
+        if (node->why != TW_FUSE_WHY_JOINS)
             group = -1;
         if (group < 0) {
             node->replicated = false;
@@ -337,6 +356,28 @@ static const char *group_name(const assembly *a)
     return name;
 }
 
+/* The member that is first to use the value. */
+static const tw_op *first_user(const assembly *a, const tw_value *value)
+{
+    for (size_t i = 0; i < a->members.len; i++)
+        for (unsigned k = 0; k < a->members.data[i]->n_operands; k++)
+            if (tw_operand(a->members.data[i], k) == value)
+                return a->members.data[i];
+    return NULL;
+}
+
+/* For each operand why what makes it is another kernel; "" where no kernel makes it. */
+static tw_attr explain(const assembly *a)
+{
+    tw_attr *texts = TW_NEW_ARRAY(a->f->arena, tw_attr, a->operands.len);
+    for (size_t i = 0; i < a->operands.len; i++) {
+        const tw_value *v = a->operands.data[i];
+        tw_fuse_why why = tw_fuse_why_apart(a->f, v, first_user(a, v));
+        texts[i] = tw_attr_string(a->f->ctx, why == TW_FUSE_WHY_JOINS ? "" : tw_fuse_why_text(why));
+    }
+    return tw_attr_array(a->f->ctx, texts, a->operands.len);
+}
+
 static tw_op *make_group_op(assembly *a)
 {
     tw_op *last = a->members.data[a->members.len - 1];
@@ -349,6 +390,8 @@ static tw_op *make_group_op(assembly *a)
         tw_op_create(ctx, &tw_graph_ops[TW_GRAPH_GROUP], last->loc, a->operands.data,
                      (unsigned)a->operands.len, types, (unsigned)a->results.len, &name, 1, 1);
     tw_op_insert(group, last->region, last);
+    if (a->f->explain)
+        tw_op_set_attr(group, TW_GRAPH_WHY_APART, explain(a));
     a->region = &group->regions[0];
     for (size_t i = 0; i < a->operands.len; i++) {
         const tw_value *v = a->operands.data[i];
@@ -396,6 +439,7 @@ static void build_group(tw_fuser *f, int group)
     for (size_t i = 0; i < a.results.len; i++) {
         tw_value *inner = a.results.data[i], *outer = tw_result(op, (unsigned)i);
         outer->name = inner->name;
+        tw_map_put_ptr(&f->origins, outer, inner);
         for (tw_use *u = inner->uses, *next; u; u = next) {
             next = u->next;
             if (!is_member(&a, u->user))
@@ -428,6 +472,8 @@ static void fuse_region(tw_pass_run *pass, tw_region *region)
     tw_arena *arena = tw_context_arena(pass->ctx);
     tw_fuser f = {
         .ctx = pass->ctx, .arena = arena, .region = region, .numbers = tw_map_make(arena)};
+    f.origins = tw_map_make(arena);
+    f.explain = tw_pass_int(pass, "explain", 0);
     for (tw_op *op = region->first; op; op = op->next) {
         tw_vec_push(arena, &f.nodes, ((tw_fuse_node){.op = op, .group = -1}));
         tw_map_put_ptr(&f.numbers, op, (void *)f.nodes.len);
@@ -472,10 +518,16 @@ static bool run(tw_pass_run *pass)
     return true;
 }
 
+static const tw_attr_spec options[] = {
+    {"explain", TW_ATTR_UNIT, false, "say of each operand of a group why its producer is outside"},
+    {0},
+};
+
 const tw_pass tw_pass_fuse_ops = {
     .name = "fuse-ops",
     .summary = "groups of operations that become one kernel each",
     .anchor = "core.func",
-    .optional = false,
+    .optional = true,
     .run = run,
+    .options = options,
 };

@@ -115,9 +115,25 @@ static bool repeats_operand(const tw_op *user, unsigned i)
 
 /* ---- Epilogues ---- */
 
-bool tw_fuse_fits_epilogue(const tw_op *op, const tw_op *anchor)
+tw_fuse_why tw_fuse_fits_epilogue(const tw_op *op, const tw_op *anchor)
 {
-    return is_elementwise(op) && same_shape(op->results[0].type, anchor->results[0].type);
+    if (op->def->traits & TW_TRAIT_TERMINATOR)
+        return TW_FUSE_WHY_OUTPUT;
+    if (tw_is_graph(op, TW_GRAPH_RESHAPE))
+        return TW_FUSE_WHY_VIEW;
+    if (!tw_fuse_is_kernel_op(op) || op->def->fusion == TW_FUSE_OPAQUE)
+        return TW_FUSE_WHY_OPAQUE;
+    if (op->def->fusion == TW_FUSE_COMPLEX)
+        return anchor->def->fusion == TW_FUSE_COMPLEX ? TW_FUSE_WHY_BOTH_COMPLEX
+                                                      : TW_FUSE_WHY_COMPLEX_LAST;
+    if (op->def->fusion == TW_FUSE_REDUCTION)
+        return TW_FUSE_WHY_REDUCTION_ROOT;
+    if (op->def->fusion == TW_FUSE_INJECTIVE)
+        return TW_FUSE_WHY_MOVES;
+    if (!is_elementwise(op))
+        return TW_FUSE_WHY_LARGE;
+    return same_shape(op->results[0].type, anchor->results[0].type) ? TW_FUSE_WHY_JOINS
+                                                                    : TW_FUSE_WHY_SHAPE;
 }
 
 /* ---- Prologues of reductions ---- */
@@ -155,7 +171,7 @@ static prologue_rule prologue_of(const tw_op *reduction)
 
 /* A node whose users are all in a reduction's group: before the anchor it must suit the anchor,
  * behind it be element-wise on the reduced shape. */
-static bool fits_reduction(const tw_fuser *f, const tw_op *op, const tw_fuse_group *group)
+static tw_fuse_why fits_reduction(const tw_fuser *f, const tw_op *op, const tw_fuse_group *group)
 {
     const tw_op *anchor = f->nodes.data[group->anchor].op;
     prologue_rule rule = prologue_of(anchor);
@@ -163,23 +179,30 @@ static bool fits_reduction(const tw_fuser *f, const tw_op *op, const tw_fuse_gro
     for (const tw_use *u = op->results[0].uses; u; u = u->next) {
         const tw_fuse_node *user = &f->nodes.data[tw_fuse_number(f, u->user)];
         if (u->user == anchor && u->index > 0)
-            return false; /* scale and bias of a normalisation: small, kept whole */
+            return TW_FUSE_WHY_SCALE; /* small, kept whole */
         behind |= user->epilogue;
         before |= !user->epilogue;
     }
     if (behind)
-        return !before && tw_fuse_fits_epilogue(op, anchor);
-    return cost_of(op) <= rule.most && (rule.moves || is_elementwise(op));
+        return before ? TW_FUSE_WHY_CYCLE : tw_fuse_fits_epilogue(op, anchor);
+    if (!rule.moves && !is_elementwise(op))
+        return TW_FUSE_WHY_MOVES;
+    return cost_of(op) <= rule.most ? TW_FUSE_WHY_JOINS : TW_FUSE_WHY_PASSES;
 }
 
-bool tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_group *group, bool *replicated)
+tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_group *group,
+                               bool *replicated)
 {
     const tw_op *op = f->nodes.data[n].op;
     *replicated = false;
-    if (!tw_fuse_is_injective(op) || tw_is_graph(op, TW_GRAPH_CONCAT) ||
-        group->members.len >= TW_FUSE_MAX_OPS ||
-        (group->kind != TW_FUSE_INJECTIVE && group->kind != TW_FUSE_REDUCTION))
-        return false; /* a concatenation is written part by part, so it only ends a group */
+    if (tw_is_graph(op, TW_GRAPH_CONCAT))
+        return TW_FUSE_WHY_CONCAT;
+    if (!tw_fuse_is_injective(op) || group->kind == TW_FUSE_OPAQUE)
+        return TW_FUSE_WHY_OPAQUE;
+    if (group->kind == TW_FUSE_COMPLEX)
+        return TW_FUSE_WHY_COMPLEX_LAST;
+    if (group->members.len >= TW_FUSE_MAX_OPS)
+        return TW_FUSE_WHY_LARGE;
     for (const tw_use *u = op->results[0].uses; u; u = u->next) {
         const tw_fuse_node *user = &f->nodes.data[tw_fuse_number(f, u->user)];
         bool is_anchor =
@@ -187,8 +210,8 @@ bool tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_group *grou
         *replicated |= user->replicated || (!is_anchor && repeats_operand(u->user, u->index));
     }
     if (*replicated && cost_of(op) != COST_FREE)
-        return false;
-    return group->kind == TW_FUSE_INJECTIVE || fits_reduction(f, op, group);
+        return TW_FUSE_WHY_DEAR;
+    return group->kind == TW_FUSE_INJECTIVE ? TW_FUSE_WHY_JOINS : fits_reduction(f, op, group);
 }
 
 bool tw_fuse_is_flat(const tw_fuser *f, const tw_fuse_group *group, tw_type shape)
