@@ -257,8 +257,12 @@ static bool verify_const(tw_context *ctx, const tw_op *op)
 {
     tw_type t = op->results[0].type;
     tw_attr value = tw_op_attr(op, "value");
-    if (!is_scalar_or_vector(t) || t->elem == TW_STRING)
+    if (!is_scalar_or_vector(t))
         return wrong_type(ctx, op, "the result", t, "a number, bool or a vector of them");
+    /* What a lane holds that a mask keeps from memory: no string, which nothing reads. */
+    if (t->elem == TW_STRING && (value->kind != TW_ATTR_INT || value->u.integer != 0))
+        return tw_error(ctx, op->loc, "a constant string is 0, that is none, not %s",
+                        tw_print_attr(ctx, value));
     tw_attr_kind wanted = t->elem == TW_BOOL          ? TW_ATTR_BOOL
                           : tw_elem_is_float(t->elem) ? TW_ATTR_FLOAT
                                                       : TW_ATTR_INT;
