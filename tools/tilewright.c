@@ -11,6 +11,7 @@ static const struct verb {
     {"compile", "compile a model to native code", tw_verb_compile},
     {"run", "run a model on given or made-up inputs", tw_verb_run},
     {"check", "compare a model's results with reference data", tw_verb_check},
+    {"bisect", "find the pass that makes a result wrong", tw_verb_bisect},
     {"bench", "measure the time of a model and of its kernels", tw_verb_bench},
     {"inspect", "show what a model consists of", tw_verb_inspect},
     {"ops", "list the operators that models may use", tw_verb_ops},

@@ -16,6 +16,7 @@ enum { TW_EXIT_OK = 0, TW_EXIT_FAILED = 1, TW_EXIT_USAGE = 2 };
 int tw_verb_compile(int argc, char **argv);
 int tw_verb_run(int argc, char **argv);
 int tw_verb_check(int argc, char **argv);
+int tw_verb_bisect(int argc, char **argv);
 int tw_verb_bench(int argc, char **argv);
 int tw_verb_inspect(int argc, char **argv);
 int tw_verb_ops(int argc, char **argv);
@@ -33,6 +34,7 @@ typedef struct tw_compile_args {
     tw_compile_options options; /* without the lists: */
     tw_texts cpus, extra_outputs, disabled, plugins;
     TW_VEC(tw_shape) shapes;
+    tw_pass_limits limits; /* of --pass-limit and --rewrite-limit */
     bool keep_open; /* sizes that nothing fixes stay symbolic; otherwise a model that is compiled on
                        the way to being loaded has 1 for them */
     /* Called with a model's graph as imported, when it is compiled on the way to being loaded. */
@@ -54,6 +56,7 @@ extern const struct argp tw_threads_argp;
 /* Numbers as they are written in digits, without sign or space; what follows them or is out of
  * range makes it false. */
 bool tw_parse_count(const char *text, unsigned *out); /* 1 to 1024 */
+bool tw_parse_number(const char *text, int64_t *out); /* at least 0 */
 bool tw_parse_real(const char *text, double *out);    /* at least 0, finite: 3, 0.5, 1e-3 */
 
 /* ---- Work that several verbs do ---- */
@@ -105,6 +108,26 @@ bool tw_only_outputs(tw_context *ctx, const tw_model *model, const tw_arrays *ar
 /* A session with inputs set; NULL after diagnostics. */
 tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_options *options,
                             const tw_array *inputs);
+
+/* ---- Reference data (tilewright_reference.c) ---- */
+
+/* --data, --rtol, --atol, and the arrays that the first names. */
+typedef struct tw_reference {
+    tw_context *ctx;  /* of the verb */
+    const char *path; /* NULL: not given */
+    bool folder;      /* path is one */
+    double rtol, atol;
+    bool quiet; /* comparisons print nothing */
+    tw_arrays inputs, outputs;
+} tw_reference;
+extern const struct argp tw_reference_argp;
+
+/* Reads the data; `loaded` is MODEL when it is a compiled one, whose names its inputs have then. */
+bool tw_reference_read(tw_reference *r, tw_compile_args *args, const tw_model *loaded);
+/* Makes it: the results of MODEL, compiled as `args` say, for inputs that are made up as well. */
+bool tw_reference_make(tw_reference *r, tw_compile_args *args, unsigned threads);
+/* Runs the model on the inputs and compares, with a line for each output. */
+bool tw_reference_check(tw_reference *r, tw_compile_args *args, tw_model *model, unsigned threads);
 
 /* inspect --fusion: the kernels of MODEL, which must not be compiled yet, and why they are apart.
  * False after diagnostics. */

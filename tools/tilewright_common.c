@@ -61,7 +61,10 @@ static tw_compile_options options_of(tw_compile_args *args)
     o.extra_outputs = args->extra_outputs.data;
     o.n_extra_outputs = args->extra_outputs.len;
     o.passes.disable = args->disabled.data;
-    o.passes.dump = dump_to_stderr;
+    if (!o.passes.dump)
+        o.passes.dump = dump_to_stderr;
+    if (args->limits.runs != UINT64_MAX || args->limits.pass || o.passes.observe)
+        o.passes.limits = &args->limits;
     return o;
 }
 
@@ -82,9 +85,24 @@ tw_context *tw_open_compiler(tw_compile_args *args, tw_compile_options *options)
     return compiler;
 }
 
+/* Where --pass-limit or --rewrite-limit stopped. */
+static void report_limits(const tw_pass_limits *l)
+{
+    uint64_t happened = l->runs_seen < l->runs ? l->runs_seen : l->runs;
+    fprintf(stderr, "%llu of %llu runs of optional passes", (unsigned long long)happened,
+            (unsigned long long)l->runs_seen);
+    if (l->last_pass)
+        fprintf(stderr, "; the last: %s on %s, %llu changes", l->last_pass->name, l->last_root,
+                (unsigned long long)l->last_changes);
+    fputs(l->last_rule ? "; the last change: " : "", stderr);
+    fprintf(stderr, "%s\n", l->last_rule ? l->last_rule : "");
+}
+
 void tw_close_compiler(tw_compile_args *args, tw_context *compiler)
 {
     tw_report(compiler);
+    if (args->limits.runs != UINT64_MAX || args->limits.pass)
+        report_limits(&args->limits);
     if (args->options.passes.timing)
         fputs(tw_pipeline_report(compiler), stderr);
     tw_context_destroy(compiler);

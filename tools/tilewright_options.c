@@ -13,6 +13,8 @@ enum {
     OPT_DUMP_BEFORE,
     OPT_DUMP_AFTER,
     OPT_DISABLE,
+    OPT_PASS_LIMIT,
+    OPT_REWRITE_LIMIT,
     OPT_PLUGIN,
     OPT_OUTPUT_OF,
     OPT_PIPELINE,
@@ -50,6 +52,12 @@ bool tw_parse_count(const char *text, unsigned *out)
         return false;
     *out = (unsigned)value;
     return true;
+}
+
+bool tw_parse_number(const char *text, int64_t *out)
+{
+    const char *end;
+    return parse_whole(text, &end, out) && !*end;
 }
 
 bool tw_parse_real(const char *text, double *out)
@@ -97,19 +105,37 @@ static const struct argp_option compile_options[] = {
     {"dump-before", OPT_DUMP_BEFORE, "PASS|all", 0, "Print the IR before a pass, to stderr", 0},
     {"dump-after", OPT_DUMP_AFTER, "PASS|all", 0, "Print the IR after a pass, to stderr", 0},
     {"disable-pass", OPT_DISABLE, "PASS", 0, "Leave out an optional pass", 0},
+    {"pass-limit", OPT_PASS_LIMIT, "N", 0,
+     "Only the first N runs of optional passes happen; the last is told, to stderr", 0},
+    {"rewrite-limit", OPT_REWRITE_LIMIT, "PASS=N", 0,
+     "Only the first N changes of an optional pass happen", 0},
     {"pipeline", OPT_PIPELINE, "PASSES", 0, "Graph passes to run instead of the level's", 0},
     {"load-plugin", OPT_PLUGIN, "FILE", 0, "Load dialects and passes from a shared object", 0},
     {0},
 };
+
+/* "PASS=N" */
+static bool parse_rewrite_limit(tw_compile_args *args, const char *text)
+{
+    const char *equals = strrchr(text, '=');
+    int64_t changes;
+    if (!equals || equals == text || !tw_parse_number(equals + 1, &changes))
+        return false;
+    args->limits.pass = tw_intern(args->ctx, text, (size_t)(equals - text));
+    args->limits.changes = (uint64_t)changes;
+    return true;
+}
 
 static error_t parse_compile(int key, char *arg, struct argp_state *state)
 {
     tw_compile_args *a = state->input;
     tw_arena *arena = tw_context_arena(a->ctx);
     tw_pipeline_options *passes = &a->options.passes;
+    int64_t number;
     switch (key) {
     case ARGP_KEY_INIT:
         a->options.opt_level = 3;
+        a->limits.runs = UINT64_MAX;
         break;
     case 'O':
         if (strlen(arg) != 1 || *arg < '0' || *arg > '3')
@@ -147,6 +173,15 @@ static error_t parse_compile(int key, char *arg, struct argp_state *state)
         break;
     case OPT_PIPELINE:
         a->options.pipeline = arg;
+        break;
+    case OPT_PASS_LIMIT:
+        if (!tw_parse_number(arg, &number))
+            argp_error(state, "--pass-limit takes a number, not '%s'", arg);
+        a->limits.runs = (uint64_t)number;
+        break;
+    case OPT_REWRITE_LIMIT:
+        if (!parse_rewrite_limit(a, arg))
+            argp_error(state, "--rewrite-limit takes PASS=N, not '%s'", arg);
         break;
     case OPT_PLUGIN:
         tw_vec_push(arena, &a->plugins, arg);

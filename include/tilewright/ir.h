@@ -629,6 +629,23 @@ const tw_pass *tw_pass_at(const tw_context *ctx, size_t i);
 int64_t tw_pass_int(const tw_pass_run *run, const char *name, int64_t absent); /* flags too */
 const char *tw_pass_string(const tw_pass_run *run, const char *name, const char *absent);
 
+/* Bounds that find what makes a result wrong, and counters of what they bound; the pipelines of one
+ * compilation share them. Passes that results depend on always run. */
+typedef struct tw_pass_limits {
+    uint64_t runs;    /* of optional passes that happen, a pass on one operation being a run */
+    const char *pass; /* of this pass's changes, those of all its runs together, or NULL */
+    uint64_t changes; /* so many happen */
+    /* Counters, zero at first: */
+    uint64_t runs_seen;    /* runs of optional passes, those that did not happen included */
+    uint64_t changes_seen; /* of `pass` */
+    /* The last run of an optional pass that happened or began: */
+    const tw_pass *last_pass;
+    const char *last_root;    /* what it ran on: "core.func @main" */
+    uint64_t last_changes;    /* what it changed, */
+    uint64_t earlier_changes; /* and earlier runs of this pass together */
+    const char *last_rule;    /* the name of the pattern that it applied last, or NULL */
+} tw_pass_limits;
+
 typedef struct tw_pipeline_options {
     bool verify_each;        /* after every pass; the default of the tools */
     bool timing;             /* collects seconds per pass, see tw_pipeline_report */
@@ -636,6 +653,10 @@ typedef struct tw_pipeline_options {
     const char *dump_after;
     const char *const *disable; /* pass names, NULL-terminated, or NULL; unknown or mandatory ones
                                    are errors */
+    tw_pass_limits *limits;     /* NULL: none */
+    /* Called before and after each run of a pass; NULL: not. */
+    void (*observe)(void *data, const tw_pass *pass, tw_op *root, bool after);
+    void *observe_data;
     /* Where dumps go. Never NULL when a dump is asked for. */
     void (*dump)(void *data, const char *title, const char *text);
     void *dump_data;

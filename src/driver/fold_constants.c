@@ -105,11 +105,12 @@ static void list_all(folder *f)
     }
 }
 
-static void collect(folder *f)
+/* At most so many operations. */
+static void collect(folder *f, uint64_t most)
 {
     list_all(f);
     set_budget(f);
-    for (size_t i = 0; i < f->all.len; i++)
+    for (size_t i = 0; i < f->all.len && f->ops.len < most; i++)
         if (can_fold(f, f->all.data[i])) {
             tw_map_put_ptr(&f->foldable, f->all.data[i], f->all.data[i]);
             tw_vec_push(f->arena, &f->ops, f->all.data[i]);
@@ -209,8 +210,8 @@ static bool run(tw_pass_run *pass)
     folder f = {.ctx = pass->ctx, .arena = tw_context_arena(pass->ctx), .func = pass->root};
     const tw_compilation *compilation = pass->user;
     f.foldable = tw_map_make(f.arena);
-    collect(&f);
-    pass->changes += f.results.len;
+    collect(&f, pass->max_changes);
+    pass->changes += f.ops.len;
     if (!f.results.len)
         return true;
     static const tw_compile_options defaults = {.opt_level = 1};

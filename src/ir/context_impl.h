@@ -46,6 +46,7 @@ struct tw_context {
     TW_VEC(const tw_pass *) passes;
     tw_map pass_names; /* name -> tw_pass */
     tw_stats_list pass_stats, stage_stats;
+    const char *last_rule; /* of the rewriter: what it applied last */
 
     tw_diagnostic *diagnostics, *last_diagnostic;
     size_t kept_diagnostics, errors;

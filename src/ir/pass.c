@@ -155,11 +155,18 @@ static bool is_named(const char *wanted, const tw_pass *pass)
     return wanted && (!strcmp(wanted, "all") || !strcmp(wanted, pass->name));
 }
 
-static void dump(pipeline_run *p, const char *when, const tw_pass *pass, const tw_op *root)
+/* "core.func @main" */
+static const char *title_of(pipeline_run *p, const tw_op *root)
 {
     const char *symbol = tw_op_string(root, "sym_name", NULL);
-    const char *title = tw_arena_printf(p->ctx->arena, "%s %s on %s%s%s", when, pass->name,
-                                        root->def->name, symbol ? " @" : "", symbol ? symbol : "");
+    return tw_arena_printf(p->ctx->arena, "%s%s%s", root->def->name, symbol ? " @" : "",
+                           symbol ? symbol : "");
+}
+
+static void dump(pipeline_run *p, const char *when, const tw_pass *pass, const tw_op *root)
+{
+    const char *title =
+        tw_arena_printf(p->ctx->arena, "%s %s on %s", when, pass->name, title_of(p, root));
     tw_print_options print = {.elide = DUMP_ELIDE};
     p->options->dump(p->options->dump_data, title, tw_print(p->ctx, root, &print));
 }
@@ -173,12 +180,49 @@ static bool verify(pipeline_run *p, tw_op *root)
     return fine;
 }
 
+/* ---- Limits ---- */
+
+/* Whether the run is within the limits; lowers run->max_changes to what is left of them. */
+static bool is_admitted(pipeline_run *p, tw_pass_run *run)
+{
+    tw_pass_limits *l = p->options->limits;
+    if (!l || !run->pass->optional)
+        return true;
+    bool counted = l->pass && !strcmp(l->pass, run->pass->name);
+    uint64_t left = l->changes > l->changes_seen ? l->changes - l->changes_seen : 0;
+    if (++l->runs_seen > l->runs || (counted && !left))
+        return false;
+    if (counted && left < run->max_changes)
+        run->max_changes = left;
+    l->last_pass = run->pass;
+    l->last_root = title_of(p, run->root);
+    l->last_changes = 0;
+    l->earlier_changes = stats_of(p->ctx, &p->ctx->pass_stats, run->pass->name)->changes;
+    l->last_rule = p->ctx->last_rule = NULL;
+    return true;
+}
+
+static void count_changes(pipeline_run *p, const tw_pass_run *run)
+{
+    tw_pass_limits *l = p->options->limits;
+    if (!l || !run->pass->optional)
+        return;
+    if (l->pass && !strcmp(l->pass, run->pass->name))
+        l->changes_seen += run->changes;
+    l->last_changes = run->changes;
+    l->last_rule = p->ctx->last_rule;
+}
+
+static void observe(pipeline_run *p, const tw_pass *pass, tw_op *root, bool after)
+{
+    if (p->options->observe)
+        p->options->observe(p->options->observe_data, pass, root, after);
+}
+
 /* One pass on one operation; *changes counts over all operations of the item. */
 static bool run_pass(pipeline_run *p, const tw_pipeline_item *item, tw_op *root, uint64_t *changes)
 {
     const tw_pass *pass = item->pass;
-    if (is_named(p->options->dump_before, pass))
-        dump(p, "before", pass, root);
     tw_pass_run run = {
         .ctx = p->ctx,
         .root = root,
@@ -186,11 +230,19 @@ static bool run_pass(pipeline_run *p, const tw_pipeline_item *item, tw_op *root,
         .options = item->options,
         .user = p->options->user,
         .max_changes = item->max_changes == UINT64_MAX ? UINT64_MAX : item->max_changes - *changes};
+    if (!is_admitted(p, &run))
+        return true;
+    observe(p, pass, root, false);
+    if (is_named(p->options->dump_before, pass))
+        dump(p, "before", pass, root);
     size_t errors = tw_error_count(p->ctx);
     double start = tw_seconds_now();
     bool fine = pass->run(&run);
-    if (p->options->timing)
-        record(p->ctx, pass->name, tw_seconds_now() - start, run.changes);
+    double seconds = tw_seconds_now() - start;
+    count_changes(p, &run);
+    observe(p, pass, root, true);
+    if (p->options->timing || p->options->limits)
+        record(p->ctx, pass->name, seconds, run.changes);
     *changes += run.changes < run.max_changes ? run.changes : run.max_changes;
     if (is_named(p->options->dump_after, pass))
         dump(p, "after", pass, root);
@@ -287,6 +339,8 @@ static bool check_names(tw_context *ctx, const tw_pipeline_options *o)
             tw_error(ctx, NULL, "pass '%s' cannot be disabled: results depend on it", *d);
         fine = fine && pass && pass->optional;
     }
+    if (o->limits && o->limits->pass)
+        fine = tw_pass_require(ctx, o->limits->pass, "pass to limit: ") && fine;
     if (o->dump_before && strcmp(o->dump_before, "all") != 0)
         fine = tw_pass_require(ctx, o->dump_before, "dump before: ") && fine;
     if (o->dump_after && strcmp(o->dump_after, "all") != 0)

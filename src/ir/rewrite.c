@@ -248,6 +248,7 @@ static bool step(tw_rewriter *rw, tw_op *op, progress *p)
 {
     tw_loc loc = op->loc; /* the operation may be gone afterwards */
     if (is_dead(op)) {
+        rw->ctx->last_rule = "an operation without effect whose results nothing uses goes";
         tw_rw_erase(rw, op);
         return ++p->changes < p->max_changes;
     }
@@ -255,6 +256,7 @@ static bool step(tw_rewriter *rw, tw_op *op, progress *p)
         !rw->eligible || rw->eligible(op, rw->eligible_data) ? apply_one(rw, op) : NULL;
     if (!applied)
         return true;
+    rw->ctx->last_rule = applied->name;
     p->changes++;
     if (--p->budget > 0)
         return p->changes < p->max_changes;

@@ -340,7 +340,10 @@ static bool compile_rule(tw_context *ctx, const tw_rule *rule, tw_pattern *out)
     compiled_rule *c = TW_NEW(arena, compiled_rule);
     c->rule = rule;
     reader left = {.ctx = ctx, .at = rule->match};
-    *out = (tw_pattern){.name = rule->match, .benefit = 1, .data = c};
+    *out = (tw_pattern){.name = tw_arena_printf(arena, "%s -> %s: %s", rule->match,
+                                                rule->replacement, rule->reason),
+                        .benefit = 1,
+                        .data = c};
     if (rule->apply) {
         out->apply = apply_function;
         out->root = rule->match[0] == '*' ? NULL : read_root(&left);

@@ -39,8 +39,8 @@ typedef struct tw_rule_set {
     size_t n;
 } tw_rule_set;
 
-/* The tables as patterns for the rewriter, earlier lines first; each pattern is named by its left
- * side. `tables` are n arrays that a rule without `match` ends. False with an error that quotes
+/* The tables as patterns for the rewriter, earlier lines first; each pattern is named by its
+ * line. `tables` are n arrays that a rule without `match` ends. False with an error that quotes
  * the line when one is malformed. */
 bool tw_rules_compile(tw_context *ctx, const tw_rule *const *tables, size_t n, tw_rule_set *out);
 
