@@ -144,7 +144,8 @@ static bool compile_graph(tw_compilation *c)
 
 static bool make_loops(tw_compilation *c)
 {
-    if (!read_signature(c) || !run_passes(c, c->graph, tw_lowering_pipeline(), c) ||
+    if (!read_signature(c) ||
+        !run_passes(c, c->graph, tw_lowering_pipeline(c->options->opt_level), c) ||
         !run_passes(c, c->graph, "func(place-constants)", c) ||
         (!c->n_variants && !find_targets(c)))
         return false;

@@ -33,11 +33,15 @@ static const char *const graph_passes[] = {
     "pack-weights,"
     "fold-constants,"
     "eliminate-common-subexpr,"
+    "nest-concats,"
     "dce,"
     "fuse-ops",
 };
 
-static const char lowering_passes[] = "lower-to-loops";
+static const char *const lowering_passes[] = {
+    /* 0 */ "lower-to-loops",
+    /* 1 to 3 */ "lower-to-loops{in-place}",
+};
 
 /* Of scheduled kernels; `schedule-kernels` applies the default rules of the target. */
 static const char *const loop_passes[] = {
@@ -66,9 +70,9 @@ const char *tw_graph_pipeline(int opt_level)
     return graph_passes[opt_level < 0 ? 0 : opt_level > 2 ? 2 : opt_level];
 }
 
-const char *tw_lowering_pipeline(void)
+const char *tw_lowering_pipeline(int opt_level)
 {
-    return lowering_passes;
+    return lowering_passes[opt_level > 0];
 }
 
 const char *tw_loop_pipeline(int opt_level)

@@ -94,7 +94,7 @@ bool tw_run_module(tw_context *ctx, tw_op *module, const tw_compile_options *opt
                    const tw_interp_buffer *buffers, size_t n)
 {
     tw_op *lowered = tw_op_clone(tw_cloner_create(ctx), module);
-    if (!tw_run_pipeline(ctx, lowered, tw_lowering_pipeline(), NULL))
+    if (!tw_run_pipeline(ctx, lowered, tw_lowering_pipeline(options->opt_level), NULL))
         return false;
     if (work_of(ctx, lowered) > MAX_INTERPRETED)
         return run_compiled(ctx, module, options, buffers);

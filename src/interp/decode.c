@@ -148,7 +148,8 @@ tw_membuf *tw_decode_new_buffer(tw_decoder *d, const tw_op *op, const tw_value *
                           .rank = type->rank,
                           .dims = dims,
                           .strides = strides,
-                          .count = (size_t)count};
+                          .count = (size_t)count,
+                          .limit = (size_t)count};
     tw_map_put_ptr(&d->buffers, value, buffer);
     return buffer;
 }

@@ -121,6 +121,7 @@ void tw_exec_call(tw_machine *m, const tw_instr *in)
         to->data = from->data;
         to->written = from->written;
         to->offset = from->offset;
+        to->limit = from->limit;
         to->read_only = from->read_only || (int64_t)i < (int64_t)call->n - outputs;
     }
     tw_run_program(m, call->callee);

@@ -38,6 +38,9 @@ static inline size_t element(tw_machine *m, const tw_instr *in, const tw_mem_acc
             out_of_bounds(m, in, buffer, i, index);
         at += index * buffer->strides[i];
     }
+    if ((size_t)at >= buffer->limit - buffer->offset)
+        tw_machine_fail(m, in->op, "element %lld of '%s' lies beyond its memory", (long long)at,
+                        buffer_name(buffer));
     return buffer->offset + (size_t)at;
 }
 
@@ -146,7 +149,23 @@ static void view_as(tw_machine *m, const tw_instr *in, const tw_membuf *from, tw
     to->data = from->data;
     to->written = NULL;
     to->offset = start / to_size;
+    to->limit = to->offset + to->count;
     to->read_only = true;
+}
+
+/* The elements up to the last one of the part that is touched. */
+static size_t elements_of_part(tw_machine *m, const tw_instr *in, const tw_membuf *view)
+{
+    tw_attr part = tw_op_attr(in->op, "part");
+    int64_t last = 0, size;
+    for (unsigned i = 0; part && i < view->rank; i++) {
+        if (!tw_machine_size(m, part->u.map.exprs[i], &size) || size < 0 || size > view->dims[i])
+            tw_machine_fail(m, in->op, "the part is larger than the view along axis %u", i);
+        if (!size)
+            return 0;
+        last += (size - 1) * view->strides[i];
+    }
+    return part ? (size_t)last + 1 : view->count;
 }
 
 void tw_exec_view(tw_machine *m, const tw_instr *in)
@@ -158,13 +177,15 @@ void tw_exec_view(tw_machine *m, const tw_instr *in)
         view_as(m, in, from, to);
         return;
     }
-    bool beyond = (size_t)in->imm > from->count || to->count > from->count - (size_t)in->imm;
-    if (in->imm < 0 || (to->count && beyond))
+    size_t count = elements_of_part(m, in, to);
+    bool beyond = (size_t)in->imm > from->count || count > from->count - (size_t)in->imm;
+    if (in->imm < 0 || (count && beyond))
         tw_machine_fail(m, in->op, "view of %zu elements at %lld goes beyond the %zu of '%s'",
-                        to->count, (long long)in->imm, from->count, buffer_name(from));
+                        count, (long long)in->imm, from->count, buffer_name(from));
     to->data = from->data;
     to->written = from->written;
     to->offset = from->offset + (size_t)in->imm;
+    to->limit = from->limit;
     to->read_only = from->read_only;
 }
 

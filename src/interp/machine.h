@@ -34,6 +34,7 @@ typedef struct tw_membuf {
     void *data;
     uint32_t *written;
     size_t offset;
+    size_t limit; /* elements of the memory: a view of parts may be larger than what is there */
     bool read_only;
 } tw_membuf;
 

@@ -17,6 +17,8 @@
  * buffer is a slot: loop.alloc {later}, which loop.renew gives memory for one value after another,
  * and which is seen through views of the types of what it holds.
  *
+ * With the option `in-place` some values lie within others: to_loops_places.c.
+ *
  * The module's attribute `symbols` lists the symbols that the inputs' sizes define. */
 #include "lower/to_loops.h"
 
@@ -24,8 +26,7 @@
 #include "lower/to_loops_impl.h"
 #include "lower/view_of.h"
 
-/* The value whose memory this one is a view of all of. */
-static tw_value *base_of(tw_value *value)
+tw_value *tw_to_loops_base_of(tw_value *value)
 {
     while (value->op && tw_lower_is_whole_view(value->op))
         value = tw_operand(value->op, 0);
@@ -44,18 +45,18 @@ static const tw_op_routine *routine_of(const tw_to_loops *t, const tw_op *op)
     return tw_iface_get(t->ctx, op->def, &tw_op_routine_iface);
 }
 
-static bool is_routine(const tw_to_loops *t, const tw_op *op)
+bool tw_to_loops_is_routine(const tw_to_loops *t, const tw_op *op)
 {
     return tw_is_graph(op, TW_GRAPH_ROUTINE) || routine_of(t, op);
 }
 
-/* Whether the size is known before op, which comes behind the binds of all its symbols. */
-static bool is_bound_before(const tw_to_loops *t, tw_expr size, tw_op *op)
+bool tw_to_loops_bound_before(const tw_to_loops *t, tw_expr size, tw_op *op)
 {
     if (!tw_core_is_bound_size(t->module, size))
         return true;
     if (size->lhs)
-        return is_bound_before(t, size->lhs, op) && is_bound_before(t, size->rhs, op);
+        return tw_to_loops_bound_before(t, size->lhs, op) &&
+               tw_to_loops_bound_before(t, size->rhs, op);
     tw_op *bind = tw_map_get_str(&t->binds, size->symbol);
     return bind && bind->region == op->region && tw_op_is_before(bind, op);
 }
@@ -64,17 +65,18 @@ static bool can_plan(const tw_to_loops *t, const tw_op *ret, const tw_value *bas
                      const tw_value *output)
 {
     bool can = is_kernel_result(base) && base->op->region == ret->region &&
-               !is_routine(t, base->op) && !tw_map_get_ptr(&t->planned, base);
+               !tw_to_loops_is_routine(t, base->op) && !tw_map_get_ptr(&t->planned, base);
     for (unsigned i = 0; can && !tw_to_loops_is_slot(output) && i < output->type->rank; i++)
-        can = is_bound_before(t, output->type->dims[i], base->op);
+        can = tw_to_loops_bound_before(t, output->type->dims[i], base->op);
     return can;
 }
 
 static bool note_bind(tw_op *op, void *data)
 {
     tw_to_loops *t = data;
-    tw_attr symbols =
-        tw_is_graph(op, TW_GRAPH_BIND) || is_routine(t, op) ? tw_op_attr(op, "symbols") : NULL;
+    tw_attr symbols = tw_is_graph(op, TW_GRAPH_BIND) || tw_to_loops_is_routine(t, op)
+                          ? tw_op_attr(op, "symbols")
+                          : NULL;
     for (size_t i = 0; symbols && i < symbols->u.array.n; i++)
         tw_map_put_str(&t->binds, symbols->u.array.items[i]->u.string.text, op);
     return true;
@@ -83,7 +85,7 @@ static bool note_bind(tw_op *op, void *data)
 void tw_to_loops_plan_outputs(tw_to_loops *t, const tw_op *ret, tw_value *const *outputs)
 {
     for (unsigned i = 0; i < ret->n_operands; i++) {
-        tw_value *base = base_of(tw_operand(ret, i));
+        tw_value *base = tw_to_loops_base_of(tw_operand(ret, i));
         if (can_plan(t, ret, base, outputs[i]))
             tw_map_put_ptr(&t->planned, base,
                            tw_to_loops_is_bound(t, outputs[i]) || tw_to_loops_is_slot(outputs[i])
@@ -94,7 +96,7 @@ void tw_to_loops_plan_outputs(tw_to_loops *t, const tw_op *ret, tw_value *const 
 
 void tw_to_loops_copy_output(tw_to_loops *t, tw_value *value, tw_value *output)
 {
-    tw_value *planned = tw_map_get_ptr(&t->planned, base_of(value));
+    tw_value *planned = tw_map_get_ptr(&t->planned, tw_to_loops_base_of(value));
     tw_to_loops_provide(t, output);
     if (planned && tw_to_loops_memory_of(planned) == tw_to_loops_memory_of(output))
         return;
@@ -182,7 +184,7 @@ static bool lower_op(tw_to_loops *t, tw_op *op)
     t->body.loc = t->kernels.loc = op->loc;
     if (tw_is_graph(op, TW_GRAPH_CONSTANT))
         return true; /* when it is used */
-    if (!is_routine(t, op) && !tw_lower_check_types(t->ctx, op))
+    if (!tw_to_loops_is_routine(t, op) && !tw_lower_check_types(t->ctx, op))
         return false;
     switch (tw_graph_kind_of(op)) {
     case TW_GRAPH_IF:
@@ -196,10 +198,12 @@ static bool lower_op(tw_to_loops *t, tw_op *op)
     case TW_GRAPH_CHECK:
         return lower_check(t, op);
     default:
-        if (is_routine(t, op))
+        if (tw_to_loops_is_routine(t, op))
             return lower_routine(t, op);
         break;
     }
+    if (tw_to_loops_reads_in_place(t, op) || tw_to_loops_complete_concat(t, op))
+        return true;
     if (!tw_lower_is_view(op, &offset))
         return tw_to_loops_call_kernel(t, op);
     tw_map_put_ptr(&t->buffers, tw_result(op, 0),
@@ -254,11 +258,13 @@ static bool lower_function(tw_to_loops *t, tw_op *func)
     t->constants = tw_map_make(t->arena);
     t->provided = tw_map_make(t->arena);
     t->binds = tw_map_make(t->arena);
+    t->places = tw_map_make(t->arena);
     tw_walk(func, note_bind, t);
     for (unsigned i = 0; i < old->n_args; i++)
         tw_map_put_ptr(&t->buffers, old->args[i], made->regions[0].args[i]);
     tw_value **outputs = made->regions[0].args + old->n_args;
     tw_to_loops_plan_outputs(t, ret, outputs);
+    tw_to_loops_place_values(t, old);
     lower_early_checks(t, old);
     if (!tw_to_loops_lower_ops(t, old))
         return false;
@@ -288,6 +294,7 @@ static bool run(tw_pass_run *pass)
                      .arena = arena,
                      .known = tw_map_make(arena),
                      .names = tw_map_make(arena),
+                     .in_place = tw_pass_int(pass, "in-place", 0) != 0,
                      .module = pass->root};
     if (!tw_dialect_register(ctx, &tw_loop_dialect))
         return false;
@@ -307,9 +314,15 @@ static bool run(tw_pass_run *pass)
     return true;
 }
 
+static const tw_attr_spec options[] = {
+    {"in-place", TW_ATTR_UNIT, false, "parts of concatenations and slices need no copies"},
+    {0},
+};
+
 const tw_pass tw_pass_lower_to_loops = {
     .name = "lower-to-loops",
     .summary = "graph operations and groups become kernels over buffers",
     .anchor = "core.module",
     .run = run,
+    .options = options,
 };

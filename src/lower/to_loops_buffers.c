@@ -99,7 +99,10 @@ tw_value *tw_to_loops_buffer_for(tw_to_loops *t, tw_value *value)
     if (buffer)
         return buffer;
     tw_attr constant = tw_graph_constant_value(value);
-    if (constant)
+    buffer = tw_to_loops_placed_buffer(t, value);
+    if (buffer)
+        ; /* in another value's memory */
+    else if (constant)
         buffer = tw_to_loops_constant_buffer(t, constant, tw_op_string(value->op, "name", NULL));
     else
         buffer = tw_loop_alloc(&t->body, tw_to_loops_buffer_of(t->ctx, value->type), NULL);

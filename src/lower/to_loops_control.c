@@ -28,6 +28,7 @@ static bool lower_branch(tw_to_loops *t, tw_region *from, tw_op *made, unsigned 
     if (!enter(t, made, region, &saved))
         return false;
     tw_to_loops_plan_outputs(t, from->last, results);
+    tw_to_loops_place_values(t, from);
     if (!tw_to_loops_lower_ops(t, from))
         return false;
     for (unsigned i = 0; i < from->last->n_operands; i++)
@@ -202,6 +203,7 @@ bool tw_to_loops_lower_loop(tw_to_loops *t, tw_op *op)
     tw_map_put_ptr(&t->buffers, p.body->args[0], p.number);
     for (unsigned i = 0; i < p.n_states; i++)
         tw_map_put_ptr(&t->buffers, p.body->args[1 + i], p.states[i]);
+    tw_to_loops_place_values(t, p.body);
     if (!tw_to_loops_lower_ops(t, p.body))
         return false;
     close_trip(t, &p);

@@ -1,6 +1,7 @@
 /* to_loops_impl.h: the state of lower-to-loops and what its files offer each other: to_loops.c
  * (functions and their operations), to_loops_buffers.c (where values lie), to_loops_kernels.c
- * (kernels and their calls), to_loops_control.c (branches and loops), to_loops_symbols.c. */
+ * (kernels and their calls), to_loops_places.c (values within others), to_loops_control.c (branches
+ * and loops), to_loops_symbols.c. */
 #ifndef TW_LOWER_TO_LOOPS_IMPL_H
 #define TW_LOWER_TO_LOOPS_IMPL_H
 
@@ -21,6 +22,8 @@ typedef struct tw_to_loops {
     tw_map names;       /* symbols in use -> how often */
     tw_map provided;    /* outputs whose size is bound that have memory by now */
     tw_map binds;       /* symbol -> graph.bind that defines it */
+    tw_map places;      /* graph value -> where it lies in another, see to_loops_places.c */
+    bool in_place;      /* values may lie in others */
     const tw_op *module;
 } tw_to_loops;
 
@@ -47,6 +50,24 @@ void tw_to_loops_provide(tw_to_loops *t, tw_value *output);
 bool tw_to_loops_is_slot(const tw_value *buffer);
 tw_value *tw_to_loops_renew(tw_to_loops *t, tw_value *slot, tw_type type);
 
+/* ---- Values ---- */
+
+/* The value whose memory this one is a view of all of. */
+tw_value *tw_to_loops_base_of(tw_value *value);
+bool tw_to_loops_is_routine(const tw_to_loops *t, const tw_op *op);
+/* Whether the size is known before op, which comes behind the binds of all its symbols. */
+bool tw_to_loops_bound_before(const tw_to_loops *t, tw_expr size, tw_op *op);
+
+/* Finds out which values of a region lie in others; the outputs have been planned. */
+void tw_to_loops_place_values(tw_to_loops *t, tw_region *region);
+/* The buffer of a value that lies in another, or NULL. */
+tw_value *tw_to_loops_placed_buffer(tw_to_loops *t, const tw_value *value);
+/* Whether op is a slice that needs no code. */
+bool tw_to_loops_reads_in_place(tw_to_loops *t, tw_op *op);
+/* Copies what has no place to where it belongs in a concatenation; false when nothing of it has
+ * one. */
+bool tw_to_loops_complete_concat(tw_to_loops *t, tw_op *op);
+
 /* ---- Kernels ---- */
 
 /* The name, or that with a number behind it when it is taken. */
@@ -59,8 +80,10 @@ tw_op *tw_to_loops_plain_kernel(tw_to_loops *t, const char *name, const tw_type 
                                 const char *const *names, unsigned n, tw_lowering *l);
 void tw_to_loops_call_plain(tw_to_loops *t, tw_op *kernel, const char *name, tw_value *const *args,
                             unsigned n);
-/* Copies by a kernel; both are of one type. */
+/* Copies by a kernel; both are of one type. The other copies elements of that shape, of which each
+ * buffer may have more. */
 void tw_to_loops_copy_buffer(tw_to_loops *t, tw_value *from, tw_value *to);
+void tw_to_loops_copy_shape(tw_to_loops *t, tw_value *from, tw_value *to, tw_type shape);
 /* Whether the type certainly has no elements. */
 bool tw_to_loops_is_empty(tw_type type);
 

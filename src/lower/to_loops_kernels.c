@@ -57,6 +57,13 @@ static tw_op *merged(tw_to_loops *t, tw_op *kernel, const char *name)
     return kernel;
 }
 
+/* Buffers that a value is a part of give the arguments their sizes, that is, strides. */
+static void fit_arguments(tw_op *kernel, tw_value *const *args, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        kernel->regions[0].args[i]->type = args[i]->type;
+}
+
 bool tw_to_loops_call_kernel(tw_to_loops *t, tw_op *op)
 {
     tw_kernel_call call;
@@ -64,7 +71,6 @@ bool tw_to_loops_call_kernel(tw_to_loops *t, tw_op *op)
         return false;
     if (!call.kernel)
         return true;
-    tw_op *kernel = merged(t, call.kernel, kernel_name(t, op));
     tw_value **args = TW_NEW_ARRAY(t->arena, tw_value *, call.n);
     for (unsigned i = 0; i < call.n; i++) {
         tw_kernel_arg a = call.args[i];
@@ -73,6 +79,8 @@ bool tw_to_loops_call_kernel(tw_to_loops *t, tw_op *op)
                       ? tw_to_loops_constant_buffer(t, a.constant, NULL)
                       : tw_to_loops_result_buffer(t, tw_result(op, a.index));
     }
+    fit_arguments(call.kernel, args, call.n);
+    tw_op *kernel = merged(t, call.kernel, kernel_name(t, op));
     tw_core_call(&t->body, tw_op_string(kernel, "sym_name", NULL), args, call.n, NULL, 0);
     return true;
 }
@@ -95,6 +103,7 @@ void tw_to_loops_call_plain(tw_to_loops *t, tw_op *kernel, const char *name, tw_
                             unsigned n)
 {
     tw_kernel_describe(kernel, kernel);
+    fit_arguments(kernel, args, n);
     kernel = merged(t, kernel, name);
     tw_core_call(&t->body, tw_op_string(kernel, "sym_name", NULL), args, n, NULL, 0);
 }
@@ -105,19 +114,23 @@ bool tw_to_loops_is_empty(tw_type type)
     return tw_type_static_count(type, &count) && !count;
 }
 
-void tw_to_loops_copy_buffer(tw_to_loops *t, tw_value *from, tw_value *to)
+void tw_to_loops_copy_shape(tw_to_loops *t, tw_value *from, tw_value *to, tw_type shape)
 {
     tw_lowering l;
     tw_stage s;
-    if (tw_to_loops_is_empty(to->type))
+    if (tw_to_loops_is_empty(shape))
         return;
-    tw_op *kernel = tw_to_loops_plain_kernel(t, "copy", (tw_type[]){to->type, to->type},
+    tw_op *kernel = tw_to_loops_plain_kernel(t, "copy", (tw_type[]){shape, shape},
                                              (const char *[]){"x", "y"}, 2, &l);
     tw_region *body = &kernel->regions[0];
     tw_stage_elementwise(&l, &s, "copy", body->args[1]);
-    tw_stage_store_here(&s, tw_stage_load_broadcast(&s, body->args[0], to->type->rank),
-                        body->args[1]);
+    tw_stage_store_here(&s, tw_stage_load_broadcast(&s, body->args[0], shape->rank), body->args[1]);
     tw_stage_close(&s);
-    tw_to_loops_call_plain(t, kernel, "copy",
-                           (tw_value *[]){tw_to_loops_view_at(t, from, to->type, 0), to}, 2);
+    tw_to_loops_call_plain(t, kernel, "copy", (tw_value *[]){from, to}, 2);
+}
+
+void tw_to_loops_copy_buffer(tw_to_loops *t, tw_value *from, tw_value *to)
+{
+    if (!tw_to_loops_is_empty(to->type))
+        tw_to_loops_copy_shape(t, tw_to_loops_view_at(t, from, to->type, 0), to, to->type);
 }

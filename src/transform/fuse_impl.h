@@ -29,6 +29,7 @@ enum {
     X(SEVERAL, "several kernels use the value, which is computed once")                            \
     X(CYCLE, "another user of the value stays outside, by which a cycle could arise")              \
     X(CONCAT, "a concatenation is written part by part, so it ends its kernel")                    \
+    X(IN_PLACE, "parts of the concatenation are computed in place, where nothing is copied")       \
     X(DEAR, "computing it again for several elements is dearer than the traffic saved")            \
     X(PASSES, "the reduction reads it several times: dearer than the traffic saved")               \
     X(SCALE, "scale and bias of a normalisation are read as they are")                             \

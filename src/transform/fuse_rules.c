@@ -190,6 +190,34 @@ static tw_fuse_why fits_reduction(const tw_fuser *f, const tw_op *op, const tw_f
     return cost_of(op) <= rule.most ? TW_FUSE_WHY_JOINS : TW_FUSE_WHY_PASSES;
 }
 
+/* Whether all axes in front of that of the concatenation have size 1. */
+static bool is_outermost(const tw_op *concat)
+{
+    int64_t axis = tw_op_int(concat, "axis", 0), size;
+    for (int64_t i = 0; i < axis; i++)
+        if (!tw_expr_as_const(concat->results[0].type->dims[i], &size) || size != 1)
+            return false;
+    return true;
+}
+
+/* Whether a part of the concatenation is computed by another kernel, which can put it where it
+ * belongs in the whole: then all parts get kernels that do, and nothing is copied. */
+static bool is_done_in_place(const tw_fuser *f, const tw_op *concat, int group)
+{
+    bool outermost = is_outermost(concat);
+    for (unsigned i = 0; i < concat->n_operands; i++) {
+        const tw_value *part = tw_operand(concat, i);
+        while (outermost && part->op && tw_is_graph(part->op, TW_GRAPH_RESHAPE))
+            part = tw_operand(part->op, 0);
+        int n = part->op ? tw_fuse_number(f, part->op) : -1;
+        if (n >= 0 && tw_fuse_is_kernel_op(part->op) &&
+            (!tw_fuse_is_injective(part->op) ||
+             (f->nodes.data[n].group >= 0 && f->nodes.data[n].group != group)))
+            return true;
+    }
+    return false;
+}
+
 tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_group *group,
                                bool *replicated)
 {
@@ -203,6 +231,10 @@ tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_grou
         return TW_FUSE_WHY_COMPLEX_LAST;
     if (group->members.len >= TW_FUSE_MAX_OPS)
         return TW_FUSE_WHY_LARGE;
+    const tw_op *anchor = f->nodes.data[group->anchor].op;
+    if (tw_is_graph(anchor, TW_GRAPH_CONCAT) &&
+        is_done_in_place(f, anchor, (int)(group - f->groups.data)))
+        return TW_FUSE_WHY_IN_PLACE;
     for (const tw_use *u = op->results[0].uses; u; u = u->next) {
         const tw_fuse_node *user = &f->nodes.data[tw_fuse_number(f, u->user)];
         bool is_anchor =

@@ -2,10 +2,15 @@
 #include "transform/transform.h"
 
 static const tw_pass *const passes[] = {
-    &tw_pass_canonicalize,  &tw_pass_convert_layout,
-    &tw_pass_dce,           &tw_pass_eliminate_common_subexpr,
-    &tw_pass_fuse_ops,      &tw_pass_integer_products,
-    &tw_pass_pack_weights,  &tw_pass_simplify_inference,
+    &tw_pass_canonicalize,
+    &tw_pass_convert_layout,
+    &tw_pass_dce,
+    &tw_pass_eliminate_common_subexpr,
+    &tw_pass_fuse_ops,
+    &tw_pass_integer_products,
+    &tw_pass_nest_concats,
+    &tw_pass_pack_weights,
+    &tw_pass_simplify_inference,
     &tw_pass_sink_reshapes,
 };
 

@@ -10,6 +10,7 @@ extern const tw_pass tw_pass_dce;
 extern const tw_pass tw_pass_eliminate_common_subexpr;
 extern const tw_pass tw_pass_fuse_ops;
 extern const tw_pass tw_pass_integer_products;
+extern const tw_pass tw_pass_nest_concats;
 extern const tw_pass tw_pass_pack_weights;
 extern const tw_pass tw_pass_simplify_inference;
 extern const tw_pass tw_pass_sink_reshapes;

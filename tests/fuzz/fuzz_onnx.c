@@ -39,7 +39,7 @@ static bool is_small(tw_op *module)
 static void lower(tw_context *ctx, tw_op *module)
 {
     static const tw_pipeline_options passes = {.verify_each = true};
-    if (!tw_run_pipeline(ctx, module, tw_lowering_pipeline(), NULL)) {
+    if (!tw_run_pipeline(ctx, module, tw_lowering_pipeline(2), NULL)) {
         if (tw_error_count(ctx) == 0)
             die(ctx, "not lowered and no diagnostic");
         return;

@@ -53,11 +53,11 @@ static tw_op *main_of(tw_op *module)
 }
 
 /* Runs a copy of the module that is lowered; inputs are the same for all. False on errors. */
-static bool evaluate(tw_context *ctx, tw_op *module, results *out)
+static bool evaluate(tw_context *ctx, tw_op *module, const char *lowering, results *out)
 {
     tw_interp_buffer buffers[MAX_ARGS];
     tw_op *copy = tw_op_clone(tw_cloner_create(ctx), module);
-    if (!tw_run_pipeline(ctx, copy, "lower-to-loops", NULL))
+    if (!tw_run_pipeline(ctx, copy, lowering, NULL))
         return false;
     tw_op *func = main_of(copy);
     tw_region *body = tw_core_body(func);
@@ -104,8 +104,8 @@ static bool check_pipeline(tw_context *ctx, tw_op *module, const results *expect
     tw_pipeline_options options = {.verify_each = true};
     results got;
     tw_op *copy = tw_op_clone(tw_cloner_create(ctx), module);
-    if (!tw_run_pipeline(ctx, copy, pipeline, &options) || !evaluate(ctx, copy, &got) ||
-        !same_results(expected, &got))
+    if (!tw_run_pipeline(ctx, copy, pipeline, &options) ||
+        !evaluate(ctx, copy, "lower-to-loops{in-place}", &got) || !same_results(expected, &got))
         return false;
     if (strchr(pipeline, ','))
         return true;
@@ -135,7 +135,7 @@ static bool check_graph(uint64_t seed)
     results expected;
     assert_true(tw_register_all(ctx));
     tw_op *module = random_graph_module(ctx, seed);
-    bool fine = tw_verify(ctx, module) && evaluate(ctx, module, &expected);
+    bool fine = tw_verify(ctx, module) && evaluate(ctx, module, "lower-to-loops", &expected);
     if (!fine)
         show(ctx, seed, "(none)", module);
     assert_true(fine);

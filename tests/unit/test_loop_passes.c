@@ -130,7 +130,7 @@ static bool check_kernel(uint64_t seed)
     tw_pipeline_options options = {.verify_each = true};
     rk_memory want;
     bool fine = module && tw_verify(ctx, module) &&
-                tw_run_pipeline(ctx, module, "fuse-ops,lower-to-loops", &options) &&
+                tw_run_pipeline(ctx, module, "fuse-ops,lower-to-loops{in-place}", &options) &&
                 rk_run_main(ctx, &r, module, false, &want);
     if (!fine)
         show(ctx, &r, seed, "lower-to-loops", r.text, module);

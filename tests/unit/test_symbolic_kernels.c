@@ -216,7 +216,7 @@ static bool check_kernel(uint64_t seed)
     tw_pipeline_options options = {.verify_each = true};
     trial t = {.exact = !kernels[k].rounds, .seed = seed};
     bool fine = module && tw_verify(ctx, module) &&
-                tw_run_pipeline(ctx, module, "fuse-ops,lower-to-loops", &options);
+                tw_run_pipeline(ctx, module, "fuse-ops,lower-to-loops{in-place}", &options);
     for (const tw_diagnostic *d = fine ? NULL : tw_diagnostics(ctx); d; d = d->next)
         fprintf(stderr, "%s\n", tw_diagnostic_text(ctx, d));
     fine = fine && check_module(ctx, &r, module, &t);

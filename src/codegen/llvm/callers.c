@@ -10,8 +10,12 @@
 /* Where a buffer lies: an interval of the arena, or of a memory of its own. */
 typedef struct place {
     const tw_value *root; /* NULL: the arena */
+    const tw_value *base; /* the buffer that it is a view of */
     int64_t begin, end;   /* bytes; end INT64_MAX when the size is not known */
     uint64_t align_bits;  /* lowest bit set: what the address is a multiple of */
+    tw_type type;         /* of the view of a part that it is */
+    tw_attr part;         /* that view's part, or NULL */
+    int64_t element;      /* where that view begins in the root, in elements */
 } place;
 
 static int64_t buffer_bytes(tw_type type)
@@ -34,13 +38,21 @@ static place find_place(tw_value *v)
     int64_t begin = 0;
     uint64_t bits = TW_ABI_ALIGN;
     tw_type type = v->type;
+    place p = {.part = NULL};
     while (v->op && tw_is_loop(v->op, TW_LOOP_VIEW)) {
         int64_t offset = tw_op_int(v->op, "offset", 0) * tw_elem_bits(v->type->elem) / 8;
         begin += offset;
         bits |= (uint64_t)offset;
+        if (!p.part) {
+            p.part = tw_op_attr(v->op, "part");
+            p.type = v->type;
+            p.element = 0;
+        }
+        p.element += tw_op_int(v->op, "offset", 0);
         v = tw_operand(v->op, 0);
     }
-    place p = {.root = v, .begin = begin};
+    p.root = p.base = v;
+    p.begin = begin;
     tw_attr offset = v->op ? tw_op_attr(v->op, "offset") : NULL;
     if (!v->op) {
         bits |= elem_align(v->type);
@@ -53,15 +65,39 @@ static place find_place(tw_value *v)
     } else if (offset) {
         bits |= elem_align(v->type);
     }
-    int64_t size = buffer_bytes(type);
+    int64_t size = buffer_bytes(type), all = buffer_bytes(v->type);
+    if (p.part && all != INT64_MAX && size > all - begin)
+        size = all - begin; /* a view of a part may seem to go on behind the memory */
     p.end = size > INT64_MAX - p.begin ? INT64_MAX : p.begin + size;
     p.align_bits = bits;
     return p;
 }
 
+/* Whether two parts of one buffer, seen with the same sizes, have no element in common: along some
+ * axis one ends where the other begins or before. */
+static bool apart(const place *a, const place *b)
+{
+    int64_t size[TW_MAX_RANK], stride = 1, m, n;
+    bool apart = false;
+    if (!a->part || !b->part || a->base != b->base || a->type != b->type ||
+        !tw_type_static_count(a->type, NULL))
+        return false;
+    for (unsigned i = a->type->rank; i-- > 0; stride *= size[i]) {
+        size[i] = tw_type_dim(a->type, i);
+        if (!size[i] || !tw_expr_as_const(a->part->u.map.exprs[i], &m) ||
+            !tw_expr_as_const(b->part->u.map.exprs[i], &n))
+            return false;
+        int64_t x = a->element / stride % size[i], y = b->element / stride % size[i];
+        if (m > size[i] - x || n > size[i] - y)
+            return false; /* the part goes round the axis */
+        apart = apart || x + m <= y || y + n <= x;
+    }
+    return apart;
+}
+
 static bool overlap(const place *a, const place *b)
 {
-    return a->root == b->root && a->begin < b->end && b->begin < a->end;
+    return a->root == b->root && a->begin < b->end && b->begin < a->end && !apart(a, b);
 }
 
 /* ---- Kernels ---- */

@@ -174,6 +174,8 @@ static bool verify_buffer_result(tw_context *ctx, const tw_op *op)
         if (from->kind != TW_TYPE_BUFFER || !views_as(from->elem, result->elem))
             return wrong_type(ctx, op, "the operand", from,
                               "a buffer of the result's element type, nor both of integers");
+        if (!check_map(ctx, op, "part", 0, (int)result->rank))
+            return false;
     }
     if (!value)
         return true;
