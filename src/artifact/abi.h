@@ -96,7 +96,8 @@
     X(split_text)                                                                                  \
     X(normalize_text)                                                                              \
     X(match_text)                                                                                  \
-    X(look_up)
+    X(look_up)                                                                                     \
+    X(tree_ensemble)
 #define TW_ROUTINE_PREFIX "tw_rt_"
 #define TW_ROUTINE_SIGNATURE "ippipip"
 

@@ -4,7 +4,7 @@
 #include "runtime/routines.h"
 #include "tilewright/runtime.h"
 
-/* ---- A host that only gives memory and takes messages ---- */
+/* ---- A host with one thread that gives memory and takes messages ---- */
 
 typedef struct routine_host {
     tw_abi_host host;
@@ -33,10 +33,18 @@ static int32_t report(const tw_abi_host *host, int32_t code, const char *message
     return code ? code : 1;
 }
 
+static void run_all(const tw_abi_host *host, int64_t count, tw_abi_body body, void *ctx)
+{
+    (void)host;
+    if (count > 0)
+        body(ctx, 0, count);
+}
+
 static routine_host new_host(tw_machine *m)
 {
     return (routine_host){.host = {.version = TW_ABI_VERSION,
                                    .threads = 1,
+                                   .parallel_for = run_all,
                                    .alloc = allocate,
                                    .free = release,
                                    .error = report,

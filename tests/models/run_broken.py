@@ -89,6 +89,34 @@ def if_model(then, inputs=()):
                  [value("x"), value("c", TensorProto.BOOL, ())])
 
 
+def forest(**changes):
+    """A tree of one comparison, which input x has the feature for."""
+    attributes = {
+        "n_targets": 1, "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2],
+        "nodes_featureids": [2, 0, 0], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_values": [0.5, 0.0, 0.0], "nodes_truenodeids": [1, 0, 0],
+        "nodes_falsenodeids": [2, 0, 0], "target_treeids": [0, 0], "target_nodeids": [1, 2],
+        "target_ids": [0, 0], "target_weights": [1.0, 2.0], **changes}
+    trees = node("TreeEnsembleRegressor", domain="ai.onnx.ml", **attributes)
+    return model([trees], opset_imports=[helper.make_opsetid("ai.onnx.ml", 3)])
+
+
+def broken_forests():
+    yield "node that leads to a missing one", forest(nodes_truenodeids=[7, 0, 0])
+    yield "node that leads to itself", forest(nodes_truenodeids=[0, 0, 0])
+    yield "nodes in a circle", forest(
+        nodes_modes=["BRANCH_LEQ", "BRANCH_LT", "LEAF"], nodes_falsenodeids=[2, 2, 0])
+    yield "node given twice", forest(nodes_nodeids=[0, 1, 1])
+    yield "feature that there is not", forest(nodes_featureids=[3, 0, 0])
+    yield "negative feature", forest(nodes_featureids=[-1, 0, 0])
+    yield "mode that there is not", forest(nodes_modes=["BRANCH_NEAR", "LEAF", "LEAF"])
+    yield "column that is too short", forest(nodes_values=[0.5])
+    yield "vote for a missing target", forest(target_ids=[0, 1])
+    yield "vote of a missing node", forest(target_nodeids=[1, 5])
+    yield "number of targets too large", forest(n_targets=1 << 40)
+    yield "transform that there is not", forest(post_transform="CUBE")
+
+
 def broken_models(folder):
     """(name, bytes) of each model, which is to stand in folder/inside."""
     good = model([node("Relu")])
@@ -168,6 +196,8 @@ def broken_models(folder):
         [node("SequenceConstruct", ("x", "i"), ("s",)), node("SequenceAt", ("s", "i"))],
         [value("x")], [value("y", shape=None)], [helper.make_tensor("i", INT64, [], [0])])
     yield "sequence as a tensor", model([node("SequenceConstruct", ("x", "x"))])
+    for name, forest_model in broken_forests():
+        yield f"tree: {name}", forest_model
 
     (folder / "secret.bin").write_bytes(b"\0" * 24)
     (folder / "inside" / "short.bin").write_bytes(b"\0" * 10)

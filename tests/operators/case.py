@@ -7,7 +7,6 @@ import onnxruntime
 from onnx import helper
 
 MS = "com.microsoft"
-OPSETS = {"": 21, MS: 1}
 
 
 @dataclasses.dataclass
@@ -25,6 +24,7 @@ class Case:
     outputs: int = 1
     domain: str = MS
     opset: int = 21
+    domain_opset: int = 1
     const: tuple = ()
     dims: dict = dataclasses.field(default_factory=dict)
     limit: float = 0
@@ -37,7 +37,7 @@ class Case:
 
     def label(self):
         types = ",".join("-" if x is None else f"{x.dtype}{list(x.shape)}" for x in self.inputs)
-        attrs = "".join(f" {k}={v}" for k, v in self.attrs.items())
+        attrs = "".join(f" {k}={v}" for k, v in self.attrs.items() if len(str(v)) < 40)
         return f"{self.op}({types}){attrs}{' ' + self.note if self.note else ''}"
 
     def tolerance(self):
@@ -85,7 +85,8 @@ def make_model(cases, prefixes):
     for case, prefix in zip(cases, prefixes):
         feeds.update(add_node(graph, case, prefix))
     opsets = [helper.make_opsetid("", cases[0].opset)]
-    opsets += [helper.make_opsetid(d, 1) for d in sorted({c.domain for c in cases} - {""})]
+    opsets += [helper.make_opsetid(d, cases[0].domain_opset)
+               for d in sorted({c.domain for c in cases} - {""})]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), feeds
 
 
@@ -102,6 +103,7 @@ def reference(case):
     return dict(zip(names, session.run(names, feeds)))
 
 
-def evaluate(op, inputs, attrs, domain="", opset=21):
+def evaluate(op, inputs, attrs, domain="", opset=21, domain_opset=1):
     """The single result of a node."""
-    return reference(Case(op, inputs, attrs, domain=domain, opset=opset))["y0"]
+    case = Case(op, inputs, attrs, domain=domain, opset=opset, domain_opset=domain_opset)
+    return reference(case)["y0"]

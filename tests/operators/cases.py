@@ -4,8 +4,10 @@ import cases_linear
 import cases_norm
 import cases_onnx
 import cases_quant
+import cases_trees
 
 
 def all_cases():
-    for family in (cases_attention, cases_linear, cases_norm, cases_onnx, cases_quant):
+    for family in (cases_attention, cases_linear, cases_norm, cases_onnx, cases_quant,
+                   cases_trees):
         yield from family.cases()
