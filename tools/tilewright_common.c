@@ -162,7 +162,7 @@ static int compile(tw_compile_args *args, tw_context *compiler, tw_compile_optio
     if (!module)
         return -1;
     if (args->imported)
-        args->imported(compiler, module);
+        args->imported(args->imported_data, compiler, module);
     if (!args->keep_open)
         close_shapes(args, module);
     options->shapes = args->shapes.data;

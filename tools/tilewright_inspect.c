@@ -144,10 +144,11 @@ static void print_types(tw_context *ctx, const char *kind, tw_attr names, const 
 }
 
 /* The graph as it was imported, with the sizes that are open. */
-static void print_graph(tw_context *ctx, tw_op *module)
+static void print_graph(void *data, tw_context *ctx, tw_op *module)
 {
     tw_op *main = tw_core_lookup(module, "main");
     tw_type type = tw_core_func_type(main);
+    (void)data;
     puts("graph");
     print_types(ctx, "input", tw_op_attr(main, "input_names"), type->inputs, type->n_inputs);
     print_types(ctx, "output", tw_op_attr(main, "output_names"), type->results, type->n_results);

@@ -19,6 +19,7 @@ enum {
     OPT_OUTPUT_OF,
     OPT_PIPELINE,
     OPT_PRECISE,
+    OPT_SATURATE,
     OPT_JOBS,
     OPT_INPUTS,
     OPT_INPUT,
@@ -99,6 +100,10 @@ static const struct argp_option compile_options[] = {
      0},
     {"shape", OPT_SHAPE, "NAME=1x3x224x224", 0, "Fix the shape of an input", 0},
     {"precise", OPT_PRECISE, 0, 0, "No fused multiply-add, no reordering of sums", 0},
+    {"saturate-products", OPT_SATURATE, 0, 0,
+     "Matrix products of unsigned by signed bytes as processors without VNNI make them (default: "
+     "exact)",
+     0},
     {"keep-output", OPT_OUTPUT_OF, "VALUE", 0, "Give this inner value as a further output", 0},
     {"jobs", OPT_JOBS, "N", 0, "Threads to compile with (default: the CPUs it may use)", 0},
     {"timing", OPT_TIMING, 0, 0, "Print the seconds of each stage and pass, to stderr", 0},
@@ -158,6 +163,9 @@ static error_t parse_compile(int key, char *arg, struct argp_state *state)
         break;
     case OPT_PRECISE:
         a->options.precise = true;
+        break;
+    case OPT_SATURATE:
+        a->options.saturate_products = true;
         break;
     case OPT_TIMING:
         passes->timing = true;

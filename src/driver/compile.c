@@ -60,7 +60,8 @@ static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options
                                  .values = values,
                                  .n_values = o->n_values,
                                  .extra_outputs = o->extra_outputs,
-                                 .n_extra_outputs = o->n_extra_outputs};
+                                 .n_extra_outputs = o->n_extra_outputs,
+                                 .saturate_products = o->saturate_products};
     double start = tw_seconds_now();
     tw_op *module = tw_import_onnx(ctx, path, &options);
     end_stage(ctx, o, "import", start, module != NULL);

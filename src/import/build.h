@@ -22,6 +22,7 @@ typedef struct tw_gb {
     tw_map checked;    /* region and expression -> itself: what tw_gb_check has seen to */
     size_t followed;   /* elements whose values were followed so far */
     int64_t max_bytes; /* larger tensors are refused */
+    bool saturate_products; /* tw_import_options */
 } tw_gb;
 
 tw_gb tw_gb_make(tw_context *ctx, tw_arena *arena, tw_region *region, int64_t max_bytes);

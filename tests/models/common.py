@@ -1,4 +1,5 @@
 """What the runners of whole models share: running the command, comparing, counting."""
+import argparse
 import os
 import subprocess
 import sys
@@ -110,6 +111,26 @@ def compare(actual, expected, limit):
             raise AssertionError(f"output {name}: relative error {error:.3g} above {limit:g}")
         worst = max(worst, error)
     return f"error {worst:.2g}"
+
+
+def run_models(doc, known, check):
+    """The whole of a runner of models: calls check(tw, report, name, model, folder for temporary
+    files) for those that the command line names, or for all that are known."""
+    import fetch_models
+    parser = argparse.ArgumentParser(description=doc,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    parser.add_argument("--tilewright", required=True)
+    parser.add_argument("--work", type=Path, help="folder for temporary files")
+    args = parser.parse_args()
+    names = args.models or sorted(known)
+    tw, report = Tilewright(args.tilewright), Report()
+    if args.work:
+        args.work.mkdir(parents=True, exist_ok=True)
+    for name, model in zip(names, fetch_models.fetch(names)):
+        with tempfile.TemporaryDirectory(dir=args.work) as work:
+            check(tw, report, name, model, Path(work))
+    return report.close()
 
 
 def load(path):

@@ -6,16 +6,13 @@
 Per model and level: the compiled file passes `check` on the reference data, and gives at other sizes
 what onnxruntime gives.
 """
-import argparse
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 
-from common import Report, Tilewright, load
-import fetch_models
+from common import load, run_models
 
 DATA = Path(__file__).resolve().parent / "data"
 LEVELS = (0, 3)
@@ -59,22 +56,5 @@ def check_model(tw, report, name, model, work):
                         lambda shape=shape: check_size(tw, session, compiled, shape, work))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", metavar="MODEL")
-    parser.add_argument("--tilewright", required=True)
-    parser.add_argument("--work", type=Path, help="folder for temporary files")
-    args = parser.parse_args()
-    names = args.models or sorted(SIZES)
-    tw, report = Tilewright(args.tilewright), Report()
-    if args.work:
-        args.work.mkdir(parents=True, exist_ok=True)
-    for name, model in zip(names, fetch_models.fetch(names)):
-        with tempfile.TemporaryDirectory(dir=args.work) as work:
-            check_model(tw, report, name, model, Path(work))
-    return report.close()
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_models(__doc__, SIZES, check_model))

@@ -7,6 +7,9 @@ One model has every form: MatMulInteger and ConvInteger, whose results are exact
 products between DequantizeLinear and QuantizeLinear, which may differ by one step where the
 rounding of floating point decides. It is compiled at all levels and for each instruction set, which
 have code of their own for these products.
+
+Another holds products of u8 and i8 compiled with --saturate-products, against sums whose pairs of
+neighbours saturate to 16 bits.
 """
 import argparse
 import itertools
@@ -123,31 +126,73 @@ def make_model():
     return m
 
 
+def saturated(x, w):
+    """Their product with pairs of neighbours along the sum added with saturation."""
+    x, w = (np.pad(a.astype(np.int64), [(0, n % 2 if i == axis else 0) for i, n in enumerate(a.shape)])
+            for a, axis in ((x, x.ndim - 1), (w, w.ndim - 2)))
+    pairs = x[..., 0::2, None] * w[..., None, 0::2, :] + x[..., 1::2, None] * w[..., None, 1::2, :]
+    return pairs.clip(-32768, 32767).sum(-2), (x @ w)
+
+
+def make_saturating_model():
+    """Extreme bytes, so that most pairs saturate; all operators that multiply matrices of bytes."""
+    m = Model()
+    one, zero = m.constant(F32(1)), m.constant(I8(0))
+    for (shape, n), x_zero, w_zero in itertools.product(MATMULS, (0, 97), (0, 5)):
+        x = m.rng.choice(np.array([0, 1, 254, 255], U8), shape)
+        w = m.rng.choice(np.array([-128, -127, 126, 127], I8), (shape[-1], n))
+        product, exact = saturated(x, w)
+        correct = (x.astype(np.int64) - x_zero) @ (w.astype(np.int64) - w_zero) - exact
+        assert exact.size == 0 or (product != exact).any()
+        xz, wz = m.constant(np.array(x_zero, U8)), m.constant(np.array(w_zero, I8))
+        y = m.node("MatMulInteger", [m.input(x), m.constant(w), xz, wz])
+        m.output(y, (product + correct).astype(np.int32))
+        y = m.node("QLinearMatMul", [m.input(x), one, xz, m.constant(w), one, wz,
+                                     m.constant(F32(20000)), zero])
+        m.output(y, np.clip(np.round((product + correct) / 20000), -128, 127).astype(I8))
+    x, w = np.full((2, 4), -1, I8), np.full((4, 3), 127, I8)  # i8 by i8: exact as ever
+    m.output(m.node("MatMulInteger", [m.input(x), m.constant(w)]),
+             x.astype(np.int32) @ w.astype(np.int32))
+    return m
+
+
+class Files:
+    """Runs one of the models and compares."""
+
+    def __init__(self, tw, work, m):
+        self.tw, self.m = tw, m
+        self.path, self.inputs, self.outputs = (work / n for n in ("q.onnx", "in.npz", "out.npz"))
+        work.mkdir()
+        onnx.save(helper.make_model(m.graph, opset_imports=[helper.make_opsetid("", 21)],
+                                    ir_version=10), self.path)
+        np.savez(self.inputs, **m.feeds)
+
+    def run(self, level, cpu, *more):
+        self.tw("run", self.path, "--inputs", self.inputs, "--outputs", self.outputs, "-O", level,
+                "--cpu", cpu, *more)
+        got = load(self.outputs)
+        for name, expected in self.m.expected.items():
+            steps = expected.dtype == I8
+            off = np.abs(got[name].astype(np.int64) - expected)
+            assert off.max(initial=0) <= steps, f"{name} is off by up to {off.max()}"
+        return f"{len(self.m.expected)} products"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tilewright", required=True)
     parser.add_argument("--work", type=Path)
     args = parser.parse_args()
-    tw, report, m = Tilewright(args.tilewright), Report(), make_model()
-    model = helper.make_model(m.graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    tw, report = Tilewright(args.tilewright), Report()
     with tempfile.TemporaryDirectory(dir=args.work) as work:
-        path, inputs, outputs = (Path(work) / n for n in ("q.onnx", "in.npz", "out.npz"))
-        onnx.save(model, path)
-        np.savez(inputs, **m.feeds)
-
-        def run(level, cpu):
-            tw("run", path, "--inputs", inputs, "--outputs", outputs, "-O", level, "--cpu", cpu)
-            got = load(outputs)
-            for name, expected in m.expected.items():
-                steps = expected.dtype == I8
-                off = np.abs(got[name].astype(np.int64) - expected)
-                assert off.max(initial=0) <= steps, f"{name} is off by up to {off.max()}"
-            return f"{len(m.expected)} products"
-
+        exact = Files(tw, Path(work) / "exact", make_model())
+        saturating = Files(tw, Path(work) / "saturating", make_saturating_model())
         for level in "0123":
-            report.case(f"level {level}", lambda level=level: run(level, "host"))
+            report.case(f"level {level}", lambda level=level: exact.run(level, "host"))
+            report.case(f"level {level}, saturating", lambda level=level: saturating.run(
+                level, "host", "--saturate-products"))
         for cpu in CPUS[:-1]:
-            report.case(cpu, lambda cpu=cpu: run("3", cpu))
+            report.case(cpu, lambda cpu=cpu: exact.run("3", cpu))
     return report.close()
 
 

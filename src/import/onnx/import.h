@@ -354,6 +354,9 @@ void tw_onnx_window_attrs(tw_onnx_node *n, const tw_onnx_window *w, tw_named_att
 
 /* NumPy's matmul: vectors become matrices and lose the axis again. */
 tw_value *tw_onnx_matmul(tw_gb *g, tw_value *a, tw_value *b);
+/* The same of integers less their zero points, which were the given bytes. */
+tw_value *tw_onnx_integer_matmul(tw_gb *g, tw_value *a, tw_value *a_bytes, tw_value *b,
+                                 tw_value *b_bytes);
 /* The convolution that the node's attributes describe. */
 tw_value *tw_onnx_conv(tw_onnx_node *n, tw_value *x, tw_value *weights);
 /* Adds a vector of one number for each channel (axis 1); `bias` may be NULL. */

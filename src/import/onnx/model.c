@@ -90,6 +90,7 @@ static tw_op *build_module(tw_onnx *im)
                        im->options->max_tensor_bytes ? im->options->max_tensor_bytes
                                                      : default_max_bytes);
     im->g.b.loc = im->loc;
+    im->g.saturate_products = im->options->saturate_products;
     return tw_onnx_main(im, func) ? module : NULL;
 }
 

@@ -223,7 +223,7 @@ bool tw_onnx_op_qattention(tw_onnx_node *n)
     tw_value *w = tw_onnx_less_zero_point(g, n->in[1], tw_onnx_in(n, 7), 1);
     tw_elem elem = n->in[3]->type->elem;
     tw_value *scale = tw_gb_binary(g, TW_GRAPH_MUL, n->in[3], n->in[4]);
-    tw_value *qkv = tw_gb_cast(g, tw_onnx_matmul(g, x, w), elem);
+    tw_value *qkv = tw_gb_cast(g, tw_onnx_integer_matmul(g, x, n->in[0], w, n->in[1]), elem);
     qkv = tw_gb_binary(g, TW_GRAPH_MUL, qkv, scale);
     qkv = tw_gb_binary(g, TW_GRAPH_ADD, qkv, n->in[2]);
     return split_products(&a, qkv, NULL) && self_attention(&a, tw_onnx_in(n, 8));

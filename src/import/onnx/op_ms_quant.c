@@ -159,8 +159,14 @@ bool tw_onnx_op_matmul_integer_to_float(tw_onnx_node *n)
     tw_value *a = less_zero(g, n->in[0], tw_onnx_in(n, 4));
     tw_value *b = less_zero(g, n->in[1], tw_onnx_in(n, 5));
     tw_value *scale = tw_gb_binary(g, TW_GRAPH_MUL, number(g, n->in[2]), number(g, n->in[3]));
-    tw_value *y = tw_gb_cast(g, tw_onnx_matmul(g, a, b), n->in[2]->type->elem);
+    tw_value *y = tw_onnx_integer_matmul(g, a, n->in[0], b, n->in[1]);
+    y = tw_gb_cast(g, y, n->in[2]->type->elem);
     return tw_onnx_set(n, 0, plus(g, tw_gb_binary(g, TW_GRAPH_MUL, y, scale), tw_onnx_in(n, 6)));
+}
+
+static tw_value *matrix(tw_gb *g, tw_value *x, bool transpose)
+{
+    return transpose ? tw_gb_transpose(g, x, (const int64_t[]){1, 0}) : x;
 }
 
 /* alpha * scales * (A * B + C); quantised when the result's scale is given. */
@@ -179,7 +185,10 @@ bool tw_onnx_op_qgemm(tw_onnx_node *n)
                              tw_gb_type_text(g, n->in[0]->type), tw_gb_type_text(g, b->type));
     tw_value *a = less_zero(g, n->in[0], tw_onnx_in(n, 2));
     b = tw_onnx_less_zero_point(g, b, tw_onnx_in(n, 5), transpose_b ? 0 : 1);
-    tw_value *y = plus(g, tw_gb_matmul(g, a, b, transpose_a, transpose_b), tw_onnx_in(n, 6));
+    tw_value *y =
+        tw_onnx_integer_matmul(g, matrix(g, a, transpose_a), matrix(g, n->in[0], transpose_a),
+                               matrix(g, b, transpose_b), matrix(g, n->in[3], transpose_b));
+    y = plus(g, y, tw_onnx_in(n, 6));
     tw_value *scale = tw_gb_binary(g, TW_GRAPH_MUL, number(g, n->in[1]), number(g, n->in[4]));
     if (alpha != 1)
         scale = tw_gb_binary_scalar(g, TW_GRAPH_MUL, scale, alpha);

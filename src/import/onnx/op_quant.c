@@ -212,7 +212,7 @@ bool tw_onnx_op_matmul_integer(tw_onnx_node *n)
 {
     tw_value *a = less_zero_point(n, 0, 2, row_axis(n->in[0]));
     tw_value *b = less_zero_point(n, 1, 3, last_axis(n->in[1]));
-    return tw_onnx_set(n, 0, tw_onnx_matmul(n->g, a, b));
+    return tw_onnx_set(n, 0, tw_onnx_integer_matmul(n->g, a, n->in[0], b, n->in[1]));
 }
 
 tw_value *tw_onnx_dynamic_matmul(tw_gb *g, tw_value *a, tw_value *b, tw_value *scale,
@@ -222,8 +222,8 @@ tw_value *tw_onnx_dynamic_matmul(tw_gb *g, tw_value *a, tw_value *b, tw_value *s
     if (!a || !b)
         return NULL;
     a = tw_onnx_dynamic_quantize(g, a, &a_scale, &a_zero);
-    a = tw_onnx_less_zero_point(g, a, a_zero, 0);
-    tw_value *y = tw_onnx_matmul(g, a, tw_onnx_less_zero_point(g, b, zero, last_axis(b)));
+    tw_value *y = tw_onnx_integer_matmul(g, tw_onnx_less_zero_point(g, a, a_zero, 0), a,
+                                         tw_onnx_less_zero_point(g, b, zero, last_axis(b)), b);
     return tw_gb_binary(g, TW_GRAPH_MUL, tw_gb_cast(g, y, TW_F32),
                         tw_gb_binary(g, TW_GRAPH_MUL, scale, a_scale));
 }
@@ -262,7 +262,7 @@ bool tw_onnx_op_qlinear_matmul(tw_onnx_node *n)
 {
     tw_value *a = less_zero_point(n, 0, 2, row_axis(n->in[0]));
     tw_value *b = less_zero_point(n, 3, 5, last_axis(n->in[3]));
-    tw_value *y = tw_onnx_matmul(n->g, a, b);
+    tw_value *y = tw_onnx_integer_matmul(n->g, a, n->in[0], b, n->in[3]);
     return tw_onnx_set(
         n, 0,
         requantise(n, y, row_scale(n->g, n->in[1]), n->in[4], row_scale(n->g, n->in[6]), n->in[7]));
