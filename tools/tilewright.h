@@ -88,15 +88,15 @@ bool tw_is_compiled(const char *path);
 /* The arrays given on the command line for MODEL, by input name: later ones win. False after
  * diagnostics. */
 bool tw_read_inputs(const tw_input_args *args, const char *model, tw_arrays *out);
-/* The tensors of a folder's files input_0.pb … and output_0.pb …, as ONNX's test data has them, for
+/* The values of a folder's files input_0.pb … and output_0.pb …, as ONNX's test data has them, for
  * MODEL; `loaded` is it when it is a compiled model, else NULL. False after diagnostics. */
 bool tw_read_data_set(tw_context *ctx, const char *path, const tw_model *loaded, const char *folder,
                       tw_arrays *inputs, tw_arrays *outputs);
 
-/* The array for each input of the model, in order: a given one (checked), or one made up, of which
- * a line on stderr tells. NULL after diagnostics. */
-const tw_array *tw_bind_inputs(const tw_compile_args *args, const tw_model *model,
-                               const tw_arrays *given);
+/* The arrays for the inputs of the model: given ones (checked), or ones made up, of which a line on
+ * stderr tells. False after diagnostics. */
+bool tw_bind_inputs(const tw_compile_args *args, const tw_model *model, const tw_arrays *given,
+                    tw_arrays *out);
 
 /* False, with a diagnostic, when --shape contradicts the compiled model. */
 bool tw_shape_fits(tw_context *ctx, const tw_model *model, const tw_shape *shape);
@@ -108,7 +108,7 @@ bool tw_only_outputs(tw_context *ctx, const tw_model *model, const tw_arrays *ar
 
 /* A session with inputs set; NULL after diagnostics. */
 tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_options *options,
-                            const tw_array *inputs);
+                            const tw_arrays *inputs);
 
 /* ---- Reference data (tilewright_reference.c) ---- */
 

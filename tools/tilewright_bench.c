@@ -213,15 +213,16 @@ static bool bench(void *verb)
 {
     bench_verb *v = verb;
     tw_context *ctx = v->compile.ctx;
-    tw_arrays given;
+    tw_arrays given, bound;
     tw_model *model;
     if (!tw_read_inputs(&v->input, v->compile.model, &given) ||
         !tw_load_model(&v->compile, &given, &model))
         return false;
     v->threads = v->threads ? v->threads : tw_default_threads();
     tw_session_options options = {.threads = v->threads, .profile = v->profile};
-    const tw_array *bound = tw_bind_inputs(&v->compile, model, &given);
-    tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
+    tw_session *session = tw_bind_inputs(&v->compile, model, &given, &bound)
+                              ? tw_open_session(ctx, model, &options, &bound)
+                              : NULL;
     samples s = {0};
     bool fine = session && measure(v, session, &s);
     if (fine && v->profile && !tw_measure_peaks(v->threads, &v->peaks))

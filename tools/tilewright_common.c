@@ -204,7 +204,7 @@ bool tw_load_model(tw_compile_args *args, const tw_arrays *inputs, tw_model **mo
     if (tw_is_compiled(args->model))
         return load_compiled(args, model);
     for (size_t i = 0; i < inputs->n; i++)
-        if (inputs->items[i].data)
+        if (inputs->items[i].data && !strstr(inputs->items[i].name, "[]"))
             add_shape(args, inputs->items[i].name, inputs->items[i].rank, inputs->items[i].dims);
     return compile_and_load(args, model);
 }

@@ -1,6 +1,7 @@
 /* tilewright_inputs.c: from the command line to a session with inputs set. */
 #include "tilewright.h"
 
+#include "driver/values.h"
 #include "import/onnx/data_set.h"
 #include "ir/scalar.h"
 
@@ -41,24 +42,42 @@ static bool ends_with(const char *text, const char *end)
     return n >= m && !strcmp(text + n - m, end);
 }
 
-/* A file in ONNX's format: what it holds is declared in an ONNX model; in a compiled one, whose
- * inputs are tensors, a tensor. */
-static bool put_proto(tw_context *ctx, const char *model, const char *name, const char *path,
+static void put_all(tw_context *ctx, tw_arrays *arrays, const tw_arrays *added)
+{
+    for (size_t i = 0; i < added->n; i++)
+        put(ctx, arrays, added->items[i]);
+}
+
+/* The file of a value of that kind. */
+static bool put_value(tw_context *ctx, tw_value_kind kind, const char *name, const char *path,
                       tw_arrays *out)
 {
-    tw_array a;
-    tw_arrays read = {&a, 1};
-    if (!tw_is_compiled(model)) {
-        if (!tw_onnx_read_input(ctx, model, name, path, &read))
-            return false;
-    } else if (!tw_onnx_read_tensor(ctx, path, &a)) {
+    tw_arrays read;
+    if (!tw_onnx_read_value(ctx, path, name, kind & TW_VALUE_SEQUENCE, kind & TW_VALUE_OPTIONAL,
+                            &read))
         return false;
-    } else {
-        a.name = name;
-    }
-    for (size_t i = 0; i < read.n; i++)
-        put(ctx, out, read.items[i]);
+    put_all(ctx, out, &read);
     return true;
+}
+
+/* A file in ONNX's format: the model says what it holds. */
+static bool put_proto(tw_context *ctx, const char *path_of_model, const char *name,
+                      const char *path, tw_arrays *out)
+{
+    tw_arrays read;
+    tw_model *model;
+    if (!tw_is_compiled(path_of_model)) {
+        if (!tw_onnx_read_input(ctx, path_of_model, name, path, &read))
+            return false;
+        put_all(ctx, out, &read);
+        return true;
+    }
+    if (tw_model_load(path_of_model, NULL, &model) != TW_STATUS_OK)
+        return tw_runtime_error(ctx);
+    long i = tw_model_find_input(model, name);
+    tw_value_kind kind = i < 0 ? TW_VALUE_TENSOR : tw_model_input(model, (size_t)i)->kind;
+    tw_model_free(model);
+    return put_value(ctx, kind, name, path, out);
 }
 
 /* NAME=FILE or NAME=random. */
@@ -87,21 +106,16 @@ bool tw_read_inputs(const tw_input_args *args, const char *model, tw_arrays *out
     return true;
 }
 
-/* The files PREFIX0.pb … as tensors by the names of a compiled model. */
+/* The files PREFIX0.pb … by the names of a compiled model. */
 static bool read_numbered(tw_context *ctx, const tw_model *model, tensor_at at, const char *prefix,
                           tw_arrays *out)
 {
     const tw_tensor_info *info;
     *out = (tw_arrays){0};
     for (size_t i = 0; (info = at(model, i)); i++) {
-        tw_array a;
         const char *path = tw_arena_printf(tw_context_arena(ctx), "%s%zu.pb", prefix, i);
-        if (access(path, F_OK) != 0)
-            continue;
-        if (!tw_onnx_read_tensor(ctx, path, &a))
+        if (access(path, F_OK) == 0 && !put_value(ctx, info->kind, info->name, path, out))
             return false;
-        a.name = info->name;
-        put(ctx, out, a);
     }
     return true;
 }
@@ -188,24 +202,28 @@ static const char *names_text(tw_context *ctx, const tw_model *model, tensor_at 
 }
 
 static bool only(tw_context *ctx, const tw_model *model, const tw_arrays *arrays, const char *kind,
-                 tensor_at at, long (*find)(const tw_model *model, const char *name))
+                 tensor_at at)
 {
     bool fine = true;
-    for (size_t i = 0; i < arrays->n; i++)
-        if (find(model, arrays->items[i].name) < 0)
+    for (size_t i = 0; i < arrays->n; i++) {
+        size_t k = 0;
+        while (at(model, k) && !tw_value_has(ctx, at(model, k), arrays->items[i].name))
+            k++;
+        if (!at(model, k))
             fine = tw_error(ctx, NULL, "the model has no %s '%s'; its %ss: %s", kind,
                             arrays->items[i].name, kind, names_text(ctx, model, at));
+    }
     return fine;
 }
 
 bool tw_only_inputs(tw_context *ctx, const tw_model *model, const tw_arrays *arrays)
 {
-    return only(ctx, model, arrays, "input", tw_model_input, tw_model_find_input);
+    return only(ctx, model, arrays, "input", tw_model_input);
 }
 
 bool tw_only_outputs(tw_context *ctx, const tw_model *model, const tw_arrays *arrays)
 {
-    return only(ctx, model, arrays, "output", tw_model_output, tw_model_find_output);
+    return only(ctx, model, arrays, "output", tw_model_output);
 }
 
 static bool same_shape(const tw_tensor_info *info, unsigned rank, const int64_t *dims)
@@ -237,38 +255,60 @@ static bool fits(tw_context *ctx, const tw_tensor_info *info, const tw_array *a)
                             tw_elem_name(info->elem), shape_text(ctx, info->rank, info->dims));
 }
 
-const tw_array *tw_bind_inputs(const tw_compile_args *args, const tw_model *model,
-                               const tw_arrays *given)
+static const char *first_name(tw_context *ctx, const tw_tensor_info *info)
 {
-    tw_context *ctx = args->ctx;
-    size_t n = tw_model_get_info(model)->inputs;
-    tw_array *bound = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, n + 1); /* not NULL for none */
-    if (!tw_only_inputs(ctx, model, given))
-        return NULL;
-    for (size_t i = 0; i < n; i++) {
-        const tw_tensor_info *info = tw_model_input(model, i);
-        const tw_array *a = tw_arrays_find(given, info->name);
-        if (a && a->data ? !fits(ctx, info, a) : !make_up(args, info, i + 1, &bound[i]))
-            return NULL;
-        if (a && a->data)
-            bound[i] = *a;
+    const char *form = info->kind & TW_VALUE_SEQUENCE ? "%s[0]" : "%s";
+    return tw_arena_printf(tw_context_arena(ctx), form, info->name);
+}
+
+/* Whether what is given fits; without anything, makes it up: optionals are absent then, sequences
+ * empty. */
+static bool bind(const tw_compile_args *args, const tw_tensor_info *info, uint64_t seed,
+                 const tw_arrays *given, tw_arrays *out)
+{
+    tw_array made;
+    const tw_array *a = tw_arrays_find(given, info->name);
+    if (a && a->data)
+        return info->kind != TW_VALUE_TENSOR || fits(args->ctx, info, a);
+    if (info->kind != TW_VALUE_TENSOR) {
+        if (!a && !tw_arrays_find(given, first_name(args->ctx, info)))
+            fprintf(stderr, "input '%s': %s\n", info->name,
+                    info->kind == TW_VALUE_SEQUENCE ? "an empty sequence" : "nothing");
+        return true;
     }
-    return bound;
+    if (!make_up(args, info, seed, &made))
+        return false;
+    put(args->ctx, out, made);
+    return true;
+}
+
+bool tw_bind_inputs(const tw_compile_args *args, const tw_model *model, const tw_arrays *given,
+                    tw_arrays *out)
+{
+    *out = (tw_arrays){0};
+    put_all(args->ctx, out, given);
+    if (!tw_only_inputs(args->ctx, model, given))
+        return false;
+    for (size_t i = 0; i < tw_model_get_info(model)->inputs; i++)
+        if (!bind(args, tw_model_input(model, i), i + 1, given, out))
+            return false;
+    return true;
 }
 
 tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_options *options,
-                            const tw_array *inputs)
+                            const tw_arrays *inputs)
 {
     tw_session *session;
     tw_session_options with_any = *options;
     with_any.unaligned = true; /* parts of mapped files lie anywhere */
-    bool fine = tw_session_create(model, &with_any, &session) == TW_STATUS_OK;
-    for (size_t i = 0; fine && i < tw_model_get_info(model)->inputs; i++)
-        fine = tw_session_set_input_shape(session, i, inputs[i].data, inputs[i].dims,
-                                          inputs[i].rank) == TW_STATUS_OK;
-    if (fine)
-        return session;
-    tw_runtime_error(ctx);
-    tw_session_destroy(session);
-    return NULL;
+    if (tw_session_create(model, &with_any, &session) != TW_STATUS_OK) {
+        tw_runtime_error(ctx);
+        return NULL;
+    }
+    for (size_t i = 0; i < tw_model_get_info(model)->inputs; i++)
+        if (!tw_set_input(ctx, session, model, i, inputs)) {
+            tw_session_destroy(session);
+            return NULL;
+        }
+    return session;
 }

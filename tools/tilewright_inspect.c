@@ -52,7 +52,9 @@ static const struct argp argp = {
 
 static void print_tensor(const char *kind, const tw_tensor_info *info)
 {
-    printf("  %s '%s': %s[", kind, info->name, tw_elem_name(info->elem));
+    static const char *const kinds[] = {"", "sequence of ", "optional ", "optional sequence of "};
+    printf("  %s '%s': %s%s[%s", kind, info->name, kinds[info->kind], tw_elem_name(info->elem),
+           info->any_rank ? "..." : "");
     for (unsigned i = 0; i < info->rank; i++)
         if (info->dims[i] < 0)
             printf("%s%s", i ? " x " : "",

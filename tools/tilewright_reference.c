@@ -2,6 +2,7 @@
 #include "tilewright.h"
 
 #include "base/arena.h"
+#include "driver/values.h"
 #include "ir/scalar.h"
 
 #include <math.h>
@@ -53,6 +54,17 @@ static double real_of(tw_elem elem, const void *data, size_t i)
     return tw_elem_is_float(elem) ? n.real : (double)n.integer;
 }
 
+static bool compare_texts(const tw_reference *r, const tw_array *expected, const void *actual)
+{
+    char *const *want = expected->data, *const *is = actual;
+    size_t n = tw_count(expected->rank, expected->dims), wrong = 0;
+    for (size_t i = 0; i < n; i++)
+        wrong += strcmp(want[i], is[i]) != 0;
+    if (!r->quiet)
+        printf("%s: %zu of %zu texts differ%s\n", expected->name, wrong, n, wrong ? "" : ", ok");
+    return !wrong;
+}
+
 /* Compares one output and prints a line; false when an element is off. */
 static bool compare(const tw_reference *r, const tw_array *expected, const void *actual)
 {
@@ -85,26 +97,60 @@ static bool compare(const tw_reference *r, const tw_array *expected, const void 
     return !wrong;
 }
 
+static bool compare_array(const tw_reference *r, const tw_array *is, const tw_array *want)
+{
+    bool same = want->elem == is->elem && want->rank == is->rank;
+    for (unsigned d = 0; same && d < want->rank; d++)
+        same = want->dims[d] == is->dims[d];
+    if (!same && !r->quiet)
+        printf("%s: shape or element type differs from the reference\n", want->name);
+    return same && (want->elem == TW_STRING ? compare_texts(r, want, is->data)
+                                            : compare(r, want, is->data));
+}
+
+/* Whether there is a reference for the output: of a sequence it has all elements. */
+static bool has_reference(const tw_reference *r, const tw_tensor_info *info)
+{
+    bool found = false;
+    for (size_t i = 0; i < r->outputs.n; i++)
+        found |= tw_value_has(r->ctx, info, r->outputs.items[i].name);
+    return found;
+}
+
+static bool compare_output(const tw_reference *r, const tw_tensor_info *info, const tw_arrays *is)
+{
+    bool fine = true;
+    for (size_t k = 0; k < is->n; k++) {
+        const tw_array *want = tw_arrays_find(&r->outputs, is->items[k].name);
+        if (!want && !r->quiet)
+            printf("%s: is not in the reference\n", is->items[k].name);
+        fine = want && compare_array(r, &is->items[k], want) && fine;
+    }
+    for (size_t k = 0; k < r->outputs.n; k++) {
+        const char *name = r->outputs.items[k].name;
+        if (!tw_value_has(r->ctx, info, name) || tw_arrays_find(is, name))
+            continue;
+        if (!r->quiet)
+            printf("%s: is missing\n", name);
+        fine = false;
+    }
+    return fine;
+}
+
 static bool compare_all(tw_reference *r, const tw_model *model, const tw_session *session)
 {
     bool fine = true;
     size_t compared = 0;
     for (size_t i = 0; i < tw_model_get_info(model)->outputs; i++) {
         const tw_tensor_info *info = tw_model_output(model, i);
-        const int64_t *dims = tw_session_output_dims(session, i);
-        const tw_array *want = tw_arrays_find(&r->outputs, info->name);
-        if (!want) {
+        tw_arrays is = tw_output_arrays(r->ctx, session, model, i);
+        if (!has_reference(r, info)) {
             if (!r->quiet)
                 printf("%s: no reference\n", info->name);
             continue;
         }
         compared++;
-        bool same = want->elem == info->elem && want->rank == info->rank;
-        for (unsigned d = 0; same && d < want->rank; d++)
-            same = want->dims[d] == dims[d];
-        if (!same && !r->quiet)
-            printf("%s: shape or element type differs from the reference\n", info->name);
-        fine = same && compare(r, want, tw_session_output(session, i, NULL)) && fine;
+        fine = compare_output(r, info, &is) && fine;
     }
     if (!compared)
         return tw_error(r->ctx, NULL, "%s has a reference (%s) for none of the outputs", r->path,
@@ -135,7 +181,7 @@ static bool data_fits(const tw_reference *r, const tw_model *model)
     fine = tw_only_outputs(ctx, model, &r->outputs) && fine;
     for (size_t i = 0; i < tw_model_get_info(model)->inputs; i++) {
         const char *name = tw_model_input(model, i)->name;
-        if (!tw_arrays_find(&r->inputs, name))
+        if (!tw_value_given(ctx, tw_model_input(model, i), &r->inputs))
             fine = tw_error(ctx, NULL, "%s has no %s '%s%s', which the model needs", r->path,
                             r->folder ? "file for input" : "array", r->folder ? "" : "in/", name);
     }
@@ -157,24 +203,31 @@ bool tw_reference_read(tw_reference *r, tw_compile_args *args, const tw_model *l
     return true;
 }
 
+/* A copy that outlives the session. */
+static tw_array kept(tw_context *ctx, const tw_array *a)
+{
+    tw_array copy = *a;
+    copy.name = tw_intern(ctx, a->name, strlen(a->name));
+    copy.data = tw_context_alloc(ctx, a->size);
+    if (a->size)
+        memcpy(copy.data, a->data, a->size);
+    for (size_t i = 0; a->elem == TW_STRING && i < a->size / sizeof(char *); i++) {
+        const char *text = ((char *const *)a->data)[i];
+        ((const char **)copy.data)[i] = tw_intern(ctx, text, strlen(text));
+    }
+    return copy;
+}
+
 /* The results as reference. */
 static bool keep_outputs(tw_reference *r, const tw_model *model, const tw_session *session)
 {
-    r->outputs.n = tw_model_get_info(model)->outputs;
-    r->outputs.items = TW_NEW_ARRAY(tw_context_arena(r->ctx), tw_array, r->outputs.n);
-    for (size_t i = 0; i < r->outputs.n; i++) {
-        const tw_tensor_info *info = tw_model_output(model, i);
-        tw_array *a = &r->outputs.items[i];
-        *a = (tw_array){.name = tw_intern(r->ctx, info->name, strlen(info->name)),
-                        .elem = info->elem,
-                        .rank = info->rank};
-        const void *data = tw_session_output(session, i, &a->size);
-        a->data = tw_context_alloc(r->ctx, a->size);
-        if (a->size)
-            memcpy(a->data, data, a->size);
-        for (unsigned d = 0; d < a->rank; d++)
-            a->dims[d] = tw_session_output_dims(session, i)[d];
+    TW_VEC(tw_array) all = {0};
+    for (size_t i = 0; i < tw_model_get_info(model)->outputs; i++) {
+        tw_arrays list = tw_output_arrays(r->ctx, session, model, i);
+        for (size_t k = 0; k < list.n; k++)
+            tw_vec_push(tw_context_arena(r->ctx), &all, kept(r->ctx, &list.items[k]));
     }
+    r->outputs = (tw_arrays){all.data, all.len};
     return true;
 }
 
@@ -183,9 +236,11 @@ static bool run_with(tw_reference *r, tw_compile_args *args, tw_model *model, un
                      bool (*then)(tw_reference *r, const tw_model *model,
                                   const tw_session *session))
 {
-    const tw_array *bound = tw_bind_inputs(args, model, &r->inputs);
+    tw_arrays bound;
     tw_session_options options = {.threads = threads};
-    tw_session *session = bound ? tw_open_session(r->ctx, model, &options, bound) : NULL;
+    tw_session *session = tw_bind_inputs(args, model, &r->inputs, &bound)
+                              ? tw_open_session(r->ctx, model, &options, &bound)
+                              : NULL;
     bool fine = session != NULL;
     if (fine && tw_session_run(session) != TW_STATUS_OK)
         fine = tw_runtime_error(r->ctx);
@@ -202,16 +257,12 @@ bool tw_reference_check(tw_reference *r, tw_compile_args *args, tw_model *model,
 /* Inputs that are not given, made up, with names of their own. */
 static bool make_inputs(tw_reference *r, tw_compile_args *args, const tw_model *model)
 {
-    size_t n = tw_model_get_info(model)->inputs;
-    const tw_array *bound = tw_bind_inputs(args, model, &r->inputs);
-    if (!bound)
+    tw_arrays bound;
+    if (!tw_bind_inputs(args, model, &r->inputs, &bound))
         return false;
-    r->inputs = (tw_arrays){TW_NEW_ARRAY(tw_context_arena(r->ctx), tw_array, n), n};
-    for (size_t i = 0; i < n; i++) {
-        const char *name = tw_model_input(model, i)->name;
-        r->inputs.items[i] = bound[i];
-        r->inputs.items[i].name = tw_intern(r->ctx, name, strlen(name));
-    }
+    for (size_t i = 0; i < bound.n; i++)
+        bound.items[i].name = tw_intern(r->ctx, bound.items[i].name, strlen(bound.items[i].name));
+    r->inputs = bound;
     return true;
 }
 

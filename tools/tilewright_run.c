@@ -1,6 +1,8 @@
 /* tilewright_run.c: tilewright run MODEL|FILE. */
 #include "tilewright.h"
 
+#include "base/arena.h"
+#include "driver/values.h"
 #include "ir/scalar.h"
 
 #include <inttypes.h>
@@ -66,15 +68,15 @@ static void print_element(tw_elem elem, const void *data, size_t i)
         printf(" %" PRId64, n.integer);
 }
 
-static void print_output(const tw_tensor_info *info, const int64_t *dims, const void *data)
+static void print_array(const tw_array *a)
 {
-    printf("%s: %s[", info->name, tw_elem_name(info->elem));
-    for (unsigned i = 0; i < info->rank; i++)
-        printf("%s%lld", i ? "x" : "", (long long)dims[i]);
+    printf("%s: %s[", a->name, tw_elem_name(a->elem));
+    for (unsigned i = 0; i < a->rank; i++)
+        printf("%s%lld", i ? "x" : "", (long long)a->dims[i]);
     fputs("]", stdout);
-    size_t n = tw_count(info->rank, dims);
+    size_t n = tw_count(a->rank, a->dims);
     for (size_t i = 0; i < n && i < 6; i++)
-        print_element(info->elem, data, i);
+        print_element(a->elem, a->data, i);
     puts(n > 6 ? " ..." : "");
 }
 
@@ -82,33 +84,32 @@ static void print_output(const tw_tensor_info *info, const int64_t *dims, const 
 static bool give_outputs(run_verb *v, const tw_model *model, const tw_session *session)
 {
     tw_context *ctx = v->compile.ctx;
-    size_t n = tw_model_get_info(model)->outputs;
-    tw_array *arrays = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, n);
-    for (size_t i = 0; i < n; i++) {
-        const tw_tensor_info *info = tw_model_output(model, i);
-        const int64_t *dims = tw_session_output_dims(session, i);
-        tw_array *a = &arrays[i];
-        *a = (tw_array){.name = info->name, .elem = info->elem, .rank = info->rank};
-        a->data = (void *)tw_session_output(session, i, &a->size);
-        if (a->rank)
-            memcpy(a->dims, dims, a->rank * sizeof *dims);
-        print_output(info, dims, a->data);
+    TW_VEC(tw_array) all = {0};
+    for (size_t i = 0; i < tw_model_get_info(model)->outputs; i++) {
+        tw_arrays list = tw_output_arrays(ctx, session, model, i);
+        if (!list.n)
+            printf("%s: nothing\n", tw_model_output(model, i)->name);
+        for (size_t k = 0; k < list.n; k++) {
+            print_array(&list.items[k]);
+            tw_vec_push(tw_context_arena(ctx), &all, list.items[k]);
+        }
     }
-    return !v->outputs || tw_npz_write(ctx, v->outputs, arrays, n);
+    return !v->outputs || tw_npz_write(ctx, v->outputs, all.data, all.len);
 }
 
 static bool run(void *verb)
 {
     run_verb *v = verb;
     tw_context *ctx = v->compile.ctx;
-    tw_arrays given;
+    tw_arrays given, bound;
     tw_model *model;
     if (!tw_read_inputs(&v->input, v->compile.model, &given) ||
         !tw_load_model(&v->compile, &given, &model))
         return false;
-    const tw_array *bound = tw_bind_inputs(&v->compile, model, &given);
     tw_session_options options = {.threads = v->threads};
-    tw_session *session = bound ? tw_open_session(ctx, model, &options, bound) : NULL;
+    tw_session *session = tw_bind_inputs(&v->compile, model, &given, &bound)
+                              ? tw_open_session(ctx, model, &options, &bound)
+                              : NULL;
     bool fine = session != NULL;
     if (fine && tw_session_run(session) != TW_STATUS_OK)
         fine = tw_runtime_error(ctx);

@@ -22,6 +22,7 @@ extern "C" {
 enum {
     TW_ABI_VERSION = 1,   /* host and model must agree */
     TW_ABI_ALIGN = 64,    /* of arena, constants, each buffer in them, and host->alloc */
+    TW_ABI_MAX_RANK = 16, /* dimensions of a tensor */
     TW_ABI_CPU_WORDS = 2, /* 64-bit words of a CPU feature set */
 };
 
@@ -59,12 +60,17 @@ struct tw_abi_host {
     void (*kernel_end)(const tw_abi_host *host, uint32_t kernel);
 
     /* Records why the run fails; the first one counts. Returns `code`, so that compiled code can
-     * return what this returns. `message` is copied. code > 0. */
+     * return what this returns. `message` is copied. code > 0; or 0: the message says where in the
+     * model the failure arose that has been recorded, and goes in front of it. */
     int32_t (*error)(const tw_abi_host *host, int32_t code, const char *message);
 
     /* Memory as of alloc that stays until the session runs again or ends, and is freed then: for
      * the text that elements of string outputs point to. */
     void *(*keep)(const tw_abi_host *host, size_t size);
+
+    /* A place, NULL at first, for what the runtime's routines keep from call to call of one run:
+     * its sequences. NULL: they are not to be had. Compiled code does not look at it. */
+    void **run;
 };
 
 /* ---- Routines -------------------------------------------------------------------------------- */
@@ -103,7 +109,14 @@ typedef int32_t (*tw_abi_entry)(const tw_abi_host *host, void *const *inputs, vo
  * possible. */
 typedef int64_t (*tw_abi_plan)(const int64_t *symbols, int64_t *output_dims);
 
-enum { TW_ABI_DYNAMIC = 1 }; /* tensor flag: an output whose sizes are known only after the run */
+/* Flags of inputs and outputs. With any but the first one, a pointer is to a handle (u64), and
+ * elem, rank and dims are those of the tensors inside. */
+enum {
+    TW_ABI_DYNAMIC = 1,  /* an output whose sizes are known only after the run */
+    TW_ABI_SEQUENCE = 2, /* a sequence of tensors */
+    TW_ABI_OPTIONAL = 4, /* or nothing, which is the handle 0; without SEQUENCE: a tensor */
+    TW_ABI_ANY_RANK = 8, /* tensors of any number of dimensions; rank is 0 */
+};
 
 typedef struct tw_abi_tensor {
     const char *name;

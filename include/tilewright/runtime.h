@@ -101,14 +101,24 @@ typedef struct tw_model_info {
 } tw_model_info;
 const tw_model_info *tw_model_get_info(const tw_model *model);
 
+/* What an input or output is. Of all but a tensor, the info describes the tensors inside. */
+typedef enum tw_value_kind {
+    TW_VALUE_TENSOR = 0,
+    TW_VALUE_SEQUENCE = 1,          /* any number of tensors */
+    TW_VALUE_OPTIONAL = 2,          /* a tensor or nothing */
+    TW_VALUE_OPTIONAL_SEQUENCE = 3, /* a sequence or nothing */
+} tw_value_kind;
+
 typedef struct tw_tensor_info {
     const char *name;
     tw_elem elem;
     unsigned rank;
     const int64_t *dims;          /* -1: not fixed, see dim_texts */
     const char *const *dim_texts; /* "batch", "2*seq"; NULL entries for fixed ones; or NULL */
-    bool is_static;               /* all dims are fixed */
+    bool is_static;               /* a tensor whose dims are all fixed */
     size_t size;                  /* bytes, when is_static; else 0 */
+    tw_value_kind kind;
+    bool any_rank; /* the tensors inside may have any number of dimensions; rank is 0 */
 } tw_tensor_info;
 /* NULL when i is too large. */
 const tw_tensor_info *tw_model_input(const tw_model *model, size_t i);
@@ -199,13 +209,33 @@ tw_status tw_session_set_input_shape(tw_session *session, size_t i, const void *
 /* Where output i is to go: `size` bytes of room, checked at the run. NULL: the session's memory. */
 tw_status tw_session_set_output(tw_session *session, size_t i, void *data, size_t size);
 
-/* Runs the model on the inputs set. All inputs must have been set. */
+/* The same for inputs that are sequences, or optionals: `n` tensors, one for an optional tensor
+ * (which tw_session_set_input_shape takes as well). Descriptions and dims are copied; data is not:
+ * it is read during runs. Strings that outputs point to are the caller's, as they are for tensors.
+ */
+typedef struct tw_element {
+    const void *data;
+    const int64_t *dims;
+    unsigned rank;
+} tw_element;
+tw_status tw_session_set_input_sequence(tw_session *session, size_t i, const tw_element *elements,
+                                        size_t n);
+/* An optional that holds nothing, as one does that is never set. */
+tw_status tw_session_set_input_absent(tw_session *session, size_t i);
+
+/* Runs the model on the inputs set. All inputs must have been set, but optionals. */
 tw_status tw_session_run(tw_session *session);
 
 /* After a run: output i, its bytes (`size` may be NULL), and its dims. Valid until the next run or
  * the session's end. NULL before the first run and after a failed one. */
 const void *tw_session_output(const tw_session *session, size_t i, size_t *size);
 const int64_t *tw_session_output_dims(const tw_session *session, size_t i);
+
+/* After a run: of output i that is a sequence or optional, how many tensors it holds, -1 when it is
+ * an optional that holds nothing, or there is no such output; tensor k of it, valid as above, false
+ * when there is none. */
+long tw_session_output_length(const tw_session *session, size_t i);
+bool tw_session_output_element(const tw_session *session, size_t i, size_t k, tw_element *out);
 
 /* Profile: calls of kernel i and their seconds since creation or the last reset. */
 typedef struct tw_kernel_time {

@@ -97,7 +97,17 @@
     X(normalize_text)                                                                              \
     X(match_text)                                                                                  \
     X(look_up)                                                                                     \
-    X(tree_ensemble)
+    X(tree_ensemble)                                                                               \
+    X(sequence_make)                                                                               \
+    X(sequence_insert)                                                                             \
+    X(sequence_erase)                                                                              \
+    X(sequence_at)                                                                                 \
+    X(sequence_length)                                                                             \
+    X(sequence_held)                                                                               \
+    X(sequence_concat)                                                                             \
+    X(sequence_split)                                                                              \
+    X(sequence_mark)                                                                               \
+    X(sequence_keep)
 #define TW_ROUTINE_PREFIX "tw_rt_"
 #define TW_ROUTINE_SIGNATURE "ippipip"
 

@@ -20,7 +20,6 @@ typedef struct tw_compilation {
     const tw_compile_options *options;
     const char *name; /* of the model: its file's name */
     tw_op *graph;     /* module after the graph passes; lowered in place */
-    tw_attr input_names, output_names;
     tw_type signature; /* of main, over tensors */
     tw_attr symbols;   /* names, or NULL */
     tw_variant *variants;

@@ -130,8 +130,6 @@ static bool read_signature(tw_compilation *c)
     if (!main)
         return tw_error(c->ctx, c->graph->loc, "the module has no function @main");
     c->signature = tw_core_func_type(main);
-    c->input_names = tw_op_attr(main, "input_names");
-    c->output_names = tw_op_attr(main, "output_names");
     return true;
 }
 

@@ -45,19 +45,51 @@ static void describe_symbols(tw_compilation *c, tw_type type, tw_abi_tensor *out
     out->dim_texts = texts;
 }
 
-static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, unsigned n,
-                                       tw_attr names)
+static tw_abi_tensor describe_contents(tw_compilation *c, const tw_core_contents *contents)
 {
     tw_arena *arena = tw_context_arena(c->ctx);
+    int64_t *dims = TW_NEW_ARRAY(arena, int64_t, contents->rank + 1);
+    const char **texts = TW_NEW_ARRAY(arena, const char *, contents->rank + 1);
+    for (unsigned d = 0; d < contents->rank; d++) {
+        dims[d] = contents->dims[d];
+        texts[d] = dims[d] < 0 ? "?" : NULL;
+    }
+    return (tw_abi_tensor){.elem = contents->elem,
+                           .rank = contents->rank,
+                           .dims = contents->rank ? dims : NULL,
+                           .dim_texts = contents->rank ? texts : NULL,
+                           .flags = (contents->sequence ? TW_ABI_SEQUENCE : 0u) |
+                                    (contents->optional ? TW_ABI_OPTIONAL : 0u) |
+                                    (contents->any_rank ? TW_ABI_ANY_RANK : 0u)};
+}
+
+static tw_abi_tensor describe_tensor(tw_compilation *c, tw_type type)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    int64_t *dims = TW_NEW_ARRAY(arena, int64_t, type->rank);
+    for (unsigned d = 0; d < type->rank; d++)
+        dims[d] = tw_expr_is_const(type->dims[d]) ? type->dims[d]->value : -1;
+    tw_abi_tensor tensor = {.elem = type->elem,
+                            .rank = type->rank,
+                            .dims = type->rank ? dims : NULL,
+                            .flags = tw_core_is_bound_type(c->graph, type) ? TW_ABI_DYNAMIC : 0};
+    describe_symbols(c, type, &tensor);
+    return tensor;
+}
+
+/* `side` is "input" or "output". */
+static tw_abi_tensor *describe_tensors(tw_compilation *c, const tw_type *types, unsigned n,
+                                       const char *side)
+{
+    tw_arena *arena = tw_context_arena(c->ctx);
+    const tw_op *main = tw_core_lookup(c->variants[0].module, "main");
+    const char *list = tw_arena_printf(arena, "%s_contents", side);
+    tw_attr names = tw_op_attr(main, tw_arena_printf(arena, "%s_names", side));
     tw_abi_tensor *tensors = TW_NEW_ARRAY(arena, tw_abi_tensor, n);
     for (unsigned i = 0; i < n; i++) {
-        int64_t *dims = TW_NEW_ARRAY(arena, int64_t, types[i]->rank);
-        for (unsigned d = 0; d < types[i]->rank; d++)
-            dims[d] = tw_expr_is_const(types[i]->dims[d]) ? types[i]->dims[d]->value : -1;
-        tensors[i] = (tw_abi_tensor){.elem = types[i]->elem, .rank = types[i]->rank};
-        tensors[i].flags = tw_core_is_bound_type(c->graph, types[i]) ? TW_ABI_DYNAMIC : 0;
-        tensors[i].dims = types[i]->rank ? dims : NULL;
-        describe_symbols(c, types[i], &tensors[i]);
+        tw_core_contents contents;
+        tensors[i] = tw_core_contents_of(main, list, i, &contents) ? describe_contents(c, &contents)
+                                                                   : describe_tensor(c, types[i]);
         tensors[i].name = names && i < names->u.array.n ? names->u.array.items[i]->u.string.text
                                                         : tw_arena_printf(arena, "%u", i);
     }
@@ -272,8 +304,8 @@ bool tw_describe_artifact(tw_compilation *c, tw_artifact *out)
     for (uint32_t i = 0; i < m->n_symbols; i++)
         symbols[i] = c->symbols->u.array.items[i]->u.string.text;
     m->symbols = symbols;
-    m->inputs = describe_tensors(c, c->signature->inputs, m->n_inputs, c->input_names);
-    m->outputs = describe_tensors(c, c->signature->results, m->n_outputs, c->output_names);
+    m->inputs = describe_tensors(c, c->signature->inputs, m->n_inputs, "input");
+    m->outputs = describe_tensors(c, c->signature->results, m->n_outputs, "output");
     tw_abi_variant *variants = TW_NEW_ARRAY(arena, tw_abi_variant, c->n_variants);
     tw_artifact_code *code = TW_NEW_ARRAY(arena, tw_artifact_code, c->n_variants);
     for (size_t i = 0; i < c->n_variants; i++)

@@ -138,6 +138,7 @@ struct tw_machine {
     tw_map symbols;                  /* name -> tw_op of the module */
     tw_map sizes;                    /* symbol -> int64_t */
     const tw_interp_buffer *buffers; /* the arguments of the whole run */
+    void *run;                       /* what routines keep (tw_abi_host) */
 };
 
 /* Defines a symbol; kernels decoded for another value are forgotten. */

@@ -28,9 +28,11 @@ static void release(const tw_abi_host *host, void *memory)
 static int32_t report(const tw_abi_host *host, int32_t code, const char *message)
 {
     routine_host *own = host->data;
+    if (code == 0)
+        return 0; /* the machine says where */
     if (!own->message)
         own->message = tw_arena_strdup(own->m->arena, message);
-    return code ? code : 1;
+    return code;
 }
 
 static void run_all(const tw_abi_host *host, int64_t count, tw_abi_body body, void *ctx)
@@ -48,7 +50,8 @@ static routine_host new_host(tw_machine *m)
                                    .alloc = allocate,
                                    .free = release,
                                    .error = report,
-                                   .keep = allocate},
+                                   .keep = allocate,
+                                   .run = &m->run},
                           .m = m};
 }
 

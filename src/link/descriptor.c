@@ -324,10 +324,11 @@ static LLVMValueRef plain_host(emitter *e, LLVMBuilderRef b)
     LLVMValueRef functions[] = {loop, alloc, release, output, error};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
         LLVMSetLinkage(functions[i], LLVMInternalLinkage);
-    _Static_assert(sizeof(tw_abi_host) == 11 * sizeof(void *), "fields below in order");
+    _Static_assert(sizeof(tw_abi_host) == 12 * sizeof(void *), "fields below in order");
     return private_global(e,
-                          row(e, "qqppppppppp", (uint64_t)TW_ABI_VERSION, (uint64_t)1, e->null,
-                              loop, alloc, release, output, e->null, e->null, error, alloc),
+                          row(e, "qqpppppppppp", (uint64_t)TW_ABI_VERSION, (uint64_t)1, e->null,
+                              loop, alloc, release, output, e->null, e->null, error, alloc,
+                              e->null),
                           "plain_host");
 }
 

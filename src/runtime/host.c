@@ -1,6 +1,7 @@
 /* host.c: what tw_abi_host offers, on top of a session. */
 #include "runtime/host.h"
 #include "runtime/error.h"
+#include "runtime/sequence.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,10 +108,21 @@ static void kernel_end(const tw_abi_host *host, uint32_t kernel)
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Bodies on several threads may fail at once: who sets the code writes the text. */
+static void locate(tw_session *s, const char *where)
+{
+    char text[sizeof s->error_text];
+    memcpy(text, s->error_text, sizeof text);
+    snprintf(s->error_text, sizeof s->error_text, "%s%.*s", where, (int)sizeof text - 1, text);
+}
+
 static int32_t report(const tw_abi_host *host, int32_t code, const char *message)
 {
     tw_session *s = host->data;
     int none = 0;
+    if (code == 0 && atomic_load(&s->error_code)) {
+        locate(s, message);
+        return 0;
+    }
     if (code == 0)
         code = 1;
     if (atomic_compare_exchange_strong(&s->error_code, &none, code))
@@ -121,6 +133,7 @@ static int32_t report(const tw_abi_host *host, int32_t code, const char *message
 void tw_host_start(tw_session *s)
 {
     tw_host_release_kept(s);
+    tw_sequences_free(&s->host);
     atomic_store(&s->error_code, 0);
 }
 
@@ -153,5 +166,6 @@ void tw_host_init(tw_session *s, bool profile)
         .kernel_end = profile ? kernel_end : NULL,
         .error = report,
         .keep = keep,
+        .run = &s->sequences,
     };
 }

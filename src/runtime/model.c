@@ -58,6 +58,11 @@ static bool describe_tensors(const tw_abi_tensor *list, size_t n, tw_tensor_info
         info->rank = t->rank;
         info->dims = t->dims;
         info->dim_texts = t->dim_texts;
+        info->kind = (tw_value_kind)((t->flags & TW_ABI_SEQUENCE ? TW_VALUE_SEQUENCE : 0) |
+                                     (t->flags & TW_ABI_OPTIONAL ? TW_VALUE_OPTIONAL : 0));
+        info->any_rank = t->flags & TW_ABI_ANY_RANK;
+        if (info->kind != TW_VALUE_TENSOR)
+            continue;
         info->is_static = tw_tensor_bytes(info->elem, t->dims, t->rank, &info->size);
     }
     return infos;

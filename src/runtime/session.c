@@ -2,6 +2,7 @@
 #include "runtime/session.h"
 #include "runtime/error.h"
 #include "runtime/host.h"
+#include "runtime/sequence.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,14 +11,20 @@
 
 /* ---- Life ------------------------------------------------------------------------------------ */
 
+/* A sequence, an optional is a scalar to the model's code: a handle. */
+static unsigned shown_rank(const tw_tensor_info *info)
+{
+    return info->kind == TW_VALUE_TENSOR ? info->rank : 0;
+}
+
 static bool allocate(tw_session *s)
 {
     const tw_model_info *info = &s->model->info;
     size_t in_dims = 0, out_dims = 0;
     for (size_t i = 0; i < info->inputs; i++)
-        in_dims += s->model->inputs[i].rank;
+        in_dims += shown_rank(&s->model->inputs[i]);
     for (size_t i = 0; i < info->outputs; i++)
-        out_dims += s->model->outputs[i].rank;
+        out_dims += shown_rank(&s->model->outputs[i]);
     s->inputs = calloc(info->inputs + 1, sizeof *s->inputs);
     s->outputs = calloc(info->outputs + 1, sizeof *s->outputs);
     s->input_pointers = calloc(info->inputs + 1, sizeof *s->input_pointers);
@@ -26,8 +33,9 @@ static bool allocate(tw_session *s)
     s->output_dims = calloc(out_dims + 1, sizeof *s->output_dims);
     s->symbols = calloc(info->symbols + 1, sizeof *s->symbols);
     s->times = calloc(info->kernels + 1, sizeof *s->times);
+    s->handles = calloc(info->outputs + 1, sizeof *s->handles);
     return s->inputs && s->outputs && s->input_pointers && s->output_pointers && s->input_dims &&
-           s->output_dims && s->symbols && s->times;
+           s->output_dims && s->symbols && s->times && s->handles;
 }
 
 /* Each tensor's dims start as the model's, one tensor after another. */
@@ -37,14 +45,14 @@ static void place_dims(tw_session *s)
     for (size_t i = 0; i < s->model->info.inputs; i++) {
         const tw_tensor_info *info = &s->model->inputs[i];
         s->inputs[i].dims = dims;
-        for (unsigned d = 0; d < info->rank; d++)
+        for (unsigned d = 0; d < shown_rank(info); d++)
             *dims++ = info->dims[d];
     }
     dims = s->output_dims;
     for (size_t i = 0; i < s->model->info.outputs; i++) {
         const tw_tensor_info *info = &s->model->outputs[i];
         s->outputs[i].dims = dims;
-        for (unsigned d = 0; d < info->rank; d++)
+        for (unsigned d = 0; d < shown_rank(info); d++)
             *dims++ = info->dims[d];
     }
 }
@@ -105,9 +113,12 @@ void tw_session_destroy(tw_session *s)
         return;
     for (size_t i = 0; s->outputs && i < s->model->info.outputs; i++)
         free(s->outputs[i].own);
+    for (size_t i = 0; s->inputs && i < s->model->info.inputs; i++)
+        free(s->inputs[i].elements);
     if (s->shared)
         tw_pool_shared_release(s->pool);
     tw_host_release_kept(s);
+    tw_sequences_free(&s->host);
     free(s->arena);
     free(s->inputs);
     free(s->outputs);
@@ -117,6 +128,7 @@ void tw_session_destroy(tw_session *s)
     free(s->output_dims);
     free(s->symbols);
     free(s->times);
+    free(s->handles);
     tw_model_free(s->model);
     free(s);
 }
@@ -126,6 +138,16 @@ void tw_session_destroy(tw_session *s)
 static tw_status bad_index(const char *what, size_t i, size_t n)
 {
     return tw_fail(TW_STATUS_INVALID, "there is no %s %zu: the model has %zu", what, i, n);
+}
+
+/* Whether input or output i is a tensor, as the function that was called needs. */
+static tw_status check_kind(const char *what, const tw_tensor_info *info)
+{
+    if (info->kind == TW_VALUE_TENSOR)
+        return TW_STATUS_OK;
+    return tw_fail(TW_STATUS_INVALID, "%s '%s' is %s: see tw_session_%s", what, info->name,
+                   info->kind == TW_VALUE_OPTIONAL ? "an optional" : "a sequence",
+                   *what == 'i' ? "set_input_sequence" : "output_element");
 }
 
 static tw_status check_pointer(const tw_session *s, const char *what, const tw_tensor_info *info,
@@ -153,6 +175,8 @@ tw_status tw_session_set_input(tw_session *s, size_t i, const void *data, size_t
     if (i >= s->model->info.inputs)
         return bad_index("input", i, s->model->info.inputs);
     const tw_tensor_info *info = &s->model->inputs[i];
+    if (check_kind("input", info) != TW_STATUS_OK)
+        return TW_STATUS_INVALID;
     if (!info->is_static)
         return tw_fail(TW_STATUS_INVALID,
                        "input '%s' has no fixed shape: use tw_session_set_input_shape", info->name);
@@ -168,6 +192,10 @@ tw_status tw_session_set_input_shape(tw_session *s, size_t i, const void *data, 
     if (i >= s->model->info.inputs)
         return bad_index("input", i, s->model->info.inputs);
     const tw_tensor_info *info = &s->model->inputs[i];
+    if (info->kind == TW_VALUE_OPTIONAL)
+        return tw_session_set_input_sequence(s, i, &(tw_element){data, dims, rank}, 1);
+    if (check_kind("input", info) != TW_STATUS_OK)
+        return TW_STATUS_INVALID;
     if (rank != info->rank)
         return tw_fail(TW_STATUS_INVALID, "input '%s' has rank %u, not %u", info->name, info->rank,
                        rank);
@@ -189,7 +217,9 @@ tw_status tw_session_set_output(tw_session *s, size_t i, void *data, size_t size
 {
     if (i >= s->model->info.outputs)
         return bad_index("output", i, s->model->info.outputs);
-    tw_status status = check_pointer(s, "output", &s->model->outputs[i], data);
+    tw_status status = check_kind("output", &s->model->outputs[i]);
+    if (status == TW_STATUS_OK)
+        status = check_pointer(s, "output", &s->model->outputs[i], data);
     if (status == TW_STATUS_OK) {
         s->outputs[i].user = data;
         s->outputs[i].user_size = data ? size : 0;
@@ -199,7 +229,8 @@ tw_status tw_session_set_output(tw_session *s, size_t i, void *data, size_t size
 
 const void *tw_session_output(const tw_session *s, size_t i, size_t *size)
 {
-    bool there = s->ran && i < s->model->info.outputs;
+    bool there =
+        s->ran && i < s->model->info.outputs && s->model->outputs[i].kind == TW_VALUE_TENSOR;
     if (size)
         *size = there ? s->outputs[i].size : 0;
     return there ? s->outputs[i].data : NULL;
@@ -207,7 +238,9 @@ const void *tw_session_output(const tw_session *s, size_t i, size_t *size)
 
 const int64_t *tw_session_output_dims(const tw_session *s, size_t i)
 {
-    return s->ran && i < s->model->info.outputs ? s->outputs[i].dims : NULL;
+    bool there =
+        s->ran && i < s->model->info.outputs && s->model->outputs[i].kind == TW_VALUE_TENSOR;
+    return there ? s->outputs[i].dims : NULL;
 }
 
 /* ---- Profile --------------------------------------------------------------------------------- */
@@ -335,7 +368,9 @@ tw_status tw_session_provide_output(tw_session *s, size_t i)
 {
     tw_bound_output *o = &s->outputs[i];
     const tw_tensor_info *info = &s->model->outputs[i];
-    if (!tw_tensor_bytes(info->elem, o->dims, info->rank, &o->size))
+    if (info->kind != TW_VALUE_TENSOR)
+        o->size = sizeof(uint64_t);
+    else if (!tw_tensor_bytes(info->elem, o->dims, info->rank, &o->size))
         return tw_fail(TW_STATUS_INVALID, "output '%s' is too large", info->name);
     if (o->user && o->user_size < o->size)
         return tw_fail(TW_STATUS_INVALID, "output '%s' needs %zu bytes; there is room for %zu",
@@ -371,6 +406,9 @@ tw_status tw_session_run(tw_session *s)
 {
     s->ran = false;
     for (size_t i = 0; i < s->model->info.inputs; i++) {
+        if (!s->inputs[i].data && s->model->inputs[i].kind != TW_VALUE_TENSOR &&
+            s->model->inputs[i].kind != TW_VALUE_SEQUENCE)
+            tw_session_set_input_absent(s, i); /* what is not given is not there */
         if (!s->inputs[i].data)
             return tw_fail(TW_STATUS_INVALID, "input '%s' has not been set",
                            s->model->inputs[i].name);
@@ -385,9 +423,15 @@ tw_status tw_session_run(tw_session *s)
     if (status != TW_STATUS_OK)
         return status;
     tw_host_start(s);
-    int32_t code = s->model->variant->entry(&s->host, s->input_pointers, s->output_pointers,
-                                            s->model->constants, s->arena, s->symbols);
+    int32_t code = tw_session_begin_sequences(s)
+                       ? s->model->variant->entry(&s->host, s->input_pointers, s->output_pointers,
+                                                  s->model->constants, s->arena, s->symbols)
+                       : 1;
+    if (!code && !tw_session_end_sequences(s))
+        code = 1;
     status = tw_host_finish(s, code);
     s->ran = status == TW_STATUS_OK;
+    if (!s->ran)
+        tw_sequences_free(&s->host);
     return status;
 }

@@ -5,8 +5,12 @@
 #include "runtime/model.h"
 
 typedef struct tw_bound_input {
-    const void *data; /* NULL: not set yet */
+    const void *data; /* NULL: not set yet; of a sequence or optional: the handle */
     int64_t *dims;
+    tw_abi_value *elements; /* of a sequence or optional, as they were given */
+    size_t n_elements;
+    bool absent; /* an optional that holds nothing */
+    uint64_t handle;
 } tw_bound_input;
 
 typedef struct tw_bound_output {
@@ -44,7 +48,9 @@ struct tw_session {
     size_t arena_size;
     tw_kernel_clock *times;
     bool ran;
-    void *kept; /* list of memory that compiled code asked to keep */
+    uint64_t **handles; /* room for those of all outputs */
+    void *sequences;    /* table of sequence.h: of the run, then of its outputs */
+    void *kept;         /* list of memory that compiled code asked to keep */
 
     atomic_int error_code; /* the first that compiled code reports in a run; 0: none */
     char error_text[256];
@@ -55,5 +61,10 @@ void tw_session_sizes(const tw_session *session, char *out, size_t size);
 
 /* Finds the memory for output i of the dims that are set: sets its data and size. */
 tw_status tw_session_provide_output(tw_session *session, size_t i);
+
+/* Before the entry is called: handles for inputs that are sequences or optionals. After it: checks
+ * those of the outputs, and drops what they do not need. False after host->error. */
+bool tw_session_begin_sequences(tw_session *session);
+bool tw_session_end_sequences(tw_session *session);
 
 #endif

@@ -31,7 +31,17 @@ class Info(ctypes.Structure):
     """tw_tensor_info of runtime.h."""
     _fields_ = [("name", ctypes.c_char_p), ("elem", ctypes.c_int), ("rank", ctypes.c_uint),
                 ("dims", ctypes.POINTER(ctypes.c_int64)), ("texts", ctypes.c_void_p),
-                ("is_static", ctypes.c_bool), ("size", ctypes.c_size_t)]
+                ("is_static", ctypes.c_bool), ("size", ctypes.c_size_t), ("kind", ctypes.c_int),
+                ("any_rank", ctypes.c_bool)]
+
+
+SEQUENCE, OPTIONAL = 1, 2  # bits of tw_value_kind
+
+
+class Element(ctypes.Structure):
+    """tw_element of runtime.h."""
+    _fields_ = [("data", ctypes.c_void_p), ("dims", ctypes.POINTER(ctypes.c_int64)),
+                ("rank", ctypes.c_uint)]
 
 
 def pack(array, bits):
@@ -54,8 +64,8 @@ def unpack(data, bits, count, dtype):
 class Rep(BackendRep):
     """A compiled model, loaded."""
 
-    def __init__(self, lib, path):
-        self.lib, self.model = lib, ctypes.c_void_p()
+    def __init__(self, lib, path, declared):
+        self.lib, self.model, self.declared = lib, ctypes.c_void_p(), declared
         self.check(lib.tw_model_load(str(path).encode(), None, ctypes.byref(self.model)))
         weakref.finalize(self, lib.tw_model_free, self.model)
         self.inputs, self.outputs = self.tensors("input"), self.tensors("output")
@@ -70,39 +80,65 @@ class Rep(BackendRep):
         if status:
             raise RuntimeError(self.lib.tw_last_error().decode())
 
-    def set_input(self, session, i, value, keep):
-        info = self.inputs[i]
+    def element(self, info, value, keep):
+        """The array as a tw_element; what must outlive it goes to `keep`."""
         array = np.asarray(value, order="C")
         if info.elem == TYPES.index(object):
             texts = [t if isinstance(t, bytes) else str(t).encode() for t in array.ravel()]
             data = (ctypes.c_char_p * max(len(texts), 1))(*texts)
-            size = 8 * len(texts)
         else:
             if array.dtype != TYPES[info.elem]:
                 raise TypeError(f"input '{info.name.decode()}' is {array.dtype}")
             data = pack(array, PACKED[info.elem]) if info.elem in PACKED else array
-            size, data = data.nbytes, np.require(data, requirements="A")
+            data = np.require(data, requirements="A")
         keep.append(data)
-        pointer = data.ctypes.data_as(ctypes.c_void_p) if isinstance(data, np.ndarray) else data
-        dims = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
-        assert info.elem in PACKED or size == array.nbytes
-        self.check(self.lib.tw_session_set_input_shape(session, i, pointer, dims, array.ndim))
+        pointer = data.ctypes.data if isinstance(data, np.ndarray) else ctypes.addressof(data)
+        return Element(pointer, (ctypes.c_int64 * max(array.ndim, 1))(*array.shape), array.ndim)
+
+    def set_input(self, session, i, value, keep):
+        info, lib = self.inputs[i], self.lib
+        if value is None:
+            self.check(lib.tw_session_set_input_absent(session, i))
+        elif info.kind & SEQUENCE:
+            elements = [self.element(info, v, keep) for v in value]
+            self.check(lib.tw_session_set_input_sequence(
+                session, i, (Element * max(len(elements), 1))(*elements), len(elements)))
+        else:
+            e = self.element(info, value, keep)
+            self.check(lib.tw_session_set_input_shape(session, i, e.data, e.dims, e.rank))
+
+    def array(self, info, e):
+        shape = [e.dims[d] for d in range(e.rank)]
+        count = int(np.prod(shape))
+        if info.elem == TYPES.index(object):
+            texts = ctypes.cast(e.data, ctypes.POINTER(ctypes.c_char_p))
+            return np.array([texts[k].decode() for k in range(count)], object).reshape(shape)
+        dtype, bits = TYPES[info.elem], PACKED.get(info.elem)
+        size = -(-count * bits // 8) if bits else count * np.dtype(dtype).itemsize
+        raw = np.frombuffer(ctypes.string_at(e.data, size) if size else b"", np.uint8)
+        return unpack(raw, bits, count, dtype).reshape(shape) if bits \
+            else raw.view(dtype).reshape(shape)
 
     def output(self, session, i):
-        info, size = self.outputs[i], ctypes.c_size_t()
-        data = self.lib.tw_session_output(session, i, ctypes.byref(size))
-        dims = self.lib.tw_session_output_dims(session, i)
-        shape = [dims[d] for d in range(info.rank)]
-        if info.elem == TYPES.index(object):
-            texts = ctypes.cast(data, ctypes.POINTER(ctypes.c_char_p))
-            texts = [texts[k].decode() for k in range(size.value // 8)]
-            return np.array(texts, object).reshape(shape)
-        raw = np.frombuffer(ctypes.string_at(data, size.value) if size.value else b"", np.uint8)
-        dtype = TYPES[info.elem]
-        if info.elem in PACKED:
-            count = int(np.prod(shape))
-            return unpack(raw, PACKED[info.elem], count, dtype).reshape(shape)
-        return raw.view(dtype).reshape(shape)
+        info, lib = self.outputs[i], self.lib
+        if not info.kind:
+            return self.array(info, Element(lib.tw_session_output(session, i, None),
+                                            lib.tw_session_output_dims(session, i), info.rank))
+        values, e = [], Element()
+        while lib.tw_session_output_element(session, i, len(values), ctypes.byref(e)):
+            values.append(self.array(info, e))
+        if lib.tw_session_output_length(session, i) < 0:
+            return None
+        return values if info.kind & SEQUENCE else values[0]
+
+    def declared_output(self, given, info):
+        """A sequence of known length is given as its elements, an optional as what it holds."""
+        if info.name in given:
+            return given[info.name]
+        elements = []
+        while f"{info.name}[{len(elements)}]" in given:
+            elements.append(given[f"{info.name}[{len(elements)}]"])
+        return elements if elements or info.type.HasField("sequence_type") else None
 
     def run(self, inputs, **kwargs):
         session, keep = ctypes.c_void_p(), []
@@ -113,7 +149,9 @@ class Rep(BackendRep):
             for i, value in enumerate(inputs):
                 self.set_input(session, i, value, keep)
             self.check(self.lib.tw_session_run(session))
-            values = [self.output(session, i) for i in range(len(self.outputs))]
+            given = {info.name.decode(): self.output(session, i)
+                     for i, info in enumerate(self.outputs)}
+            values = [self.declared_output(given, info) for info in self.declared]
         finally:
             self.lib.tw_session_destroy(session)
         names = [f"output_{i}" for i in range(len(values))]
@@ -135,6 +173,12 @@ class Backend(Base):
         lib.tw_session_create.argtypes = [pointer, pointer, pointer]
         lib.tw_session_run.argtypes = [pointer]
         lib.tw_session_set_input_shape.argtypes = [pointer, index, pointer, pointer, ctypes.c_uint]
+        lib.tw_session_set_input_sequence.argtypes = [pointer, index, pointer, index]
+        lib.tw_session_set_input_absent.argtypes = [pointer, index]
+        lib.tw_session_output_length.restype = ctypes.c_long
+        lib.tw_session_output_length.argtypes = [pointer, index]
+        lib.tw_session_output_element.restype = ctypes.c_bool
+        lib.tw_session_output_element.argtypes = [pointer, index, index, pointer]
         lib.tw_session_output.restype = pointer
         lib.tw_session_output.argtypes = [pointer, index, pointer]
         lib.tw_session_output_dims.restype = ctypes.POINTER(ctypes.c_int64)
@@ -149,7 +193,7 @@ class Backend(Base):
                                   check=False)
             if done.returncode:
                 raise RuntimeError(done.stderr.strip())
-            return Rep(self.lib, compiled)
+            return Rep(self.lib, compiled, list(model.graph.output))
 
     def run_model(self, model, inputs, device="CPU", **kwargs):
         return self.prepare(model, device).run(inputs)

@@ -299,6 +299,8 @@ void tw_cg_func_end(tw_cg *cg);
  * the host why. */
 enum { TW_CG_FAILED = 1 };
 void tw_cg_return_if(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status);
+/* The same; the host has been told why, and is told where ("node x: "; "": nothing). */
+void tw_cg_return_at(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status, const char *where);
 void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message);
 /* Loads a field of tw_abi_host. */
 LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type);

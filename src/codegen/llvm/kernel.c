@@ -98,16 +98,31 @@ void tw_cg_return_if(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status)
     close_leave(cg, status, stay);
 }
 
+/* host->error(host, code, message) */
+static LLVMValueRef report(tw_cg *cg, int code, const char *message)
+{
+    LLVMTypeRef args[] = {cg->ptr, cg->i32, cg->ptr};
+    LLVMTypeRef signature = LLVMFunctionType(cg->i32, args, 3, false);
+    LLVMValueRef error = tw_cg_host_field(cg, offsetof(tw_abi_host, error), cg->ptr);
+    LLVMValueRef values[] = {cg->fn->host, tw_cg_int(cg->i32, code),
+                             LLVMBuildGlobalStringPtr(cg->b, message, "")};
+    return LLVMBuildCall2(cg->b, signature, error, values, 3, "");
+}
+
 void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message)
 {
     LLVMBasicBlockRef stay;
     open_leave(cg, condition, &stay);
-    LLVMTypeRef args[] = {cg->ptr, cg->i32, cg->ptr};
-    LLVMTypeRef signature = LLVMFunctionType(cg->i32, args, 3, false);
-    LLVMValueRef error = tw_cg_host_field(cg, offsetof(tw_abi_host, error), cg->ptr);
-    LLVMValueRef values[] = {cg->fn->host, tw_cg_int(cg->i32, TW_CG_FAILED),
-                             LLVMBuildGlobalStringPtr(cg->b, message, "")};
-    close_leave(cg, LLVMBuildCall2(cg->b, signature, error, values, 3, ""), stay);
+    close_leave(cg, report(cg, TW_CG_FAILED, message), stay);
+}
+
+void tw_cg_return_at(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status, const char *where)
+{
+    LLVMBasicBlockRef stay;
+    open_leave(cg, condition, &stay);
+    if (*where)
+        report(cg, 0, where);
+    close_leave(cg, status, stay);
 }
 
 /* ---- Kernels ---- */

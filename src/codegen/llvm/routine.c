@@ -130,7 +130,7 @@ void tw_cg_routine(tw_cg *cg, tw_op *op)
         tw_cg_frame_set(cg, &op->results[i], LLVMBuildLoad2(cg->b, cg->ptr, at, ""));
     }
     LLVMValueRef failed = LLVMBuildICmp(cg->b, LLVMIntNE, status, tw_cg_int(cg->i32, 0), "");
-    tw_cg_return_if(cg, failed, status);
+    tw_cg_return_at(cg, failed, status, tw_cg_where(cg, op));
     take_sizes(cg, op, &out, true);
     take_sizes(cg, op, &out, false); /* which may use what has just been defined */
 }

@@ -58,6 +58,23 @@ tw_op *tw_core_func_return(const tw_op *func);
  * calls, where a table of all symbols serves better. */
 tw_op *tw_core_lookup(const tw_op *module, const char *symbol);
 
+/* ---- Sequences and optionals as inputs and outputs (contents.c) ---- */
+
+typedef struct tw_core_contents {
+    bool sequence, optional; /* an optional that is no sequence is a tensor or nothing */
+    bool any_rank;           /* rank and dims are not known */
+    tw_elem elem;
+    unsigned rank;
+    int64_t dims[TW_MAX_RANK]; /* -1: not fixed */
+} tw_core_contents;
+
+/* Of entry i of the function's list, "input_contents" or "output_contents"; false: a tensor. */
+bool tw_core_contents_of(const tw_op *func, const char *list, unsigned i, tw_core_contents *out);
+tw_attr tw_core_contents_attr(tw_context *ctx, const tw_core_contents *contents);
+/* Adds an error when the list does not fit the values. */
+bool tw_core_verify_contents(tw_context *ctx, const tw_op *func, const char *list,
+                             const tw_type *types, unsigned n);
+
 /* ---- Sizes known only while the model runs (symbols.c) ---- */
 
 /* How many of the module's `symbols` the inputs' shapes define; a bind defines each other one. */

@@ -58,6 +58,12 @@ static bool verify_func(tw_context *ctx, const tw_op *op)
     if (!verify_names(ctx, op, "input_names", type->n_inputs - (unsigned)outputs) ||
         !verify_names(ctx, op, "output_names", type->n_results + (unsigned)outputs))
         return false;
+    const tw_type *results = outputs ? type->inputs + type->n_inputs - outputs : type->results;
+    if (!tw_core_verify_contents(ctx, op, "input_contents", type->inputs,
+                                 type->n_inputs - (unsigned)outputs) ||
+        !tw_core_verify_contents(ctx, op, "output_contents", results,
+                                 outputs ? (unsigned)outputs : type->n_results))
+        return false;
     if (!body->first)
         return !body->n_args ||
                tw_error(ctx, op->loc, "a func without body has no arguments in its region");

@@ -1,5 +1,6 @@
-/* bundle.c: sequences and optionals, which are lists of values while a model is imported and vanish
- * then. As inputs and outputs of a model they become one tensor for each element, "x[0]", "x[1]" …
+/* bundle.c: sequences and optionals. Those of known length are lists of values while a model is
+ * imported and vanish then; as inputs and outputs of a model they become one tensor for each
+ * element, "x[0]", "x[1]" … Others are handles (sequence.c).
  */
 #include "import/onnx/import.h"
 
@@ -7,21 +8,54 @@
 
 /* ---- Bundles ---- */
 
-tw_value *tw_onnx_bundle_of(tw_onnx *im, bool optional, tw_value *const *items, size_t n)
+static tw_onnx_bundle *new_bundle(tw_onnx *im, const tw_onnx_content *content)
 {
     tw_onnx_bundle *b = TW_NEW(im->arena, tw_onnx_bundle);
-    *b = (tw_onnx_bundle){.optional = optional, .n = n};
-    b->value.type = tw_type_dialect(im->ctx, optional ? "onnx.optional" : "onnx.sequence", NULL);
+    const char *type = content->optional ? "onnx.optional" : "onnx.sequence";
+    *b = (tw_onnx_bundle){.content = *content, .region = im->g.b.region};
+    b->value.type = tw_type_dialect(im->ctx, type, NULL);
+    return b;
+}
+
+tw_value *tw_onnx_bundle_of(tw_onnx *im, bool optional, tw_value *const *items, size_t n)
+{
+    tw_onnx_content content = {.elem = TW_ELEM_COUNT, .rank = TW_ONNX_NO_TENSOR};
+    bool changed;
+    for (size_t i = 0; i < n; i++) { /* what does not agree is told where it matters */
+        tw_onnx_content item = tw_onnx_content_of(im, items[i]);
+        item.sequence = item.optional = false;
+        tw_onnx_join_content(&content, &item, &changed);
+    }
+    content.optional = optional;
+    content.sequence = !optional || (n && tw_onnx_as_bundle(items[0]));
+    tw_onnx_bundle *b = new_bundle(im, &content);
+    b->n = n;
     b->items = TW_NEW_ARRAY(im->arena, tw_value *, n + 1);
     for (size_t i = 0; i < n; i++)
         b->items[i] = items[i];
     return &b->value;
 }
 
+tw_value *tw_onnx_bundle_of_none(tw_onnx *im, const tw_onnx_content *content)
+{
+    tw_onnx_bundle *b = new_bundle(im, content);
+    b->content.rank = TW_ONNX_NO_TENSOR;
+    b->items = TW_NEW_ARRAY(im->arena, tw_value *, 1);
+    return &b->value;
+}
+
+tw_value *tw_onnx_held(tw_onnx *im, const tw_onnx_content *content, tw_value *handle)
+{
+    tw_onnx_bundle *b = new_bundle(im, content);
+    b->handle = handle;
+    return handle ? &b->value : NULL;
+}
+
+/* An optional one that only the run knows to be there is taken to be: routines check it. */
 const tw_onnx_bundle *tw_onnx_sequence(tw_onnx_node *n, unsigned i)
 {
     const tw_onnx_bundle *b = n->in[i] ? tw_onnx_as_bundle(n->in[i]) : NULL;
-    if (!b || b->optional)
+    if (!b || !b->content.sequence || (b->content.optional && !b->handle))
         return tw_gb_error(n->g, "input %u is no sequence", i);
     return b;
 }
@@ -30,8 +64,8 @@ const tw_onnx_bundle *tw_onnx_sequence(tw_onnx_node *n, unsigned i)
 void tw_onnx_add_leaves(tw_onnx *im, tw_value *value, tw_onnx_leaves *out)
 {
     const tw_onnx_bundle *b = tw_onnx_as_bundle(value);
-    if (!b)
-        tw_vec_push(im->arena, &out->tensors, value);
+    if (!b || b->handle)
+        tw_vec_push(im->arena, &out->tensors, b ? b->handle : value);
     for (size_t i = 0; b && i < b->n; i++)
         tw_onnx_add_leaves(im, b->items[i], out);
 }
@@ -41,18 +75,23 @@ tw_value *tw_onnx_with_leaves(tw_onnx *im, const tw_value *like, tw_value *const
     const tw_onnx_bundle *b = tw_onnx_as_bundle(like);
     if (!b)
         return *(*leaves)++;
+    if (b->handle)
+        return tw_onnx_held(im, &b->content, *(*leaves)++);
+    if (!b->n)
+        return tw_onnx_bundle_of_none(im, &b->content);
     tw_value **items = TW_NEW_ARRAY(im->arena, tw_value *, b->n + 1);
     for (size_t i = 0; i < b->n; i++)
         items[i] = tw_onnx_with_leaves(im, b->items[i], leaves);
-    return tw_onnx_bundle_of(im, b->optional, items, b->n);
+    return tw_onnx_bundle_of(im, b->content.optional, items, b->n);
 }
 
 bool tw_onnx_same_structure(const tw_value *a, const tw_value *b)
 {
     const tw_onnx_bundle *x = tw_onnx_as_bundle(a), *y = tw_onnx_as_bundle(b);
     if (!x || !y)
-        return !x && !y;
-    bool same = x->optional == y->optional && x->n == y->n;
+        return !x && !y && a->type->elem == b->type->elem && a->type->rank == b->type->rank;
+    bool same = x->content.optional == y->content.optional && x->n == y->n && !x->handle &&
+                !y->handle && (x->n || x->content.elem == y->content.elem);
     for (size_t i = 0; same && i < x->n; i++)
         same = tw_onnx_same_structure(x->items[i], y->items[i]);
     return same;
@@ -63,18 +102,6 @@ bool tw_onnx_same_structure(const tw_value *a, const tw_value *b)
 const char *tw_onnx_element_name(tw_arena *arena, const char *name, size_t i)
 {
     return tw_arena_printf(arena, "%s[%zu]", name, i);
-}
-
-/* The element type of tensors in it, however deep. */
-static bool tensor_elem(const Onnx__TypeProto *type, tw_elem *out)
-{
-    while (type && type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE)
-        type = type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE
-                   ? type->sequence_type->elem_type
-               : type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE
-                   ? type->optional_type->elem_type
-                   : NULL;
-    return type && tw_onnx_elem(type->tensor_type->elem_type, out);
 }
 
 /* An argument of that name with the shape of the options. */
@@ -108,33 +135,40 @@ static tw_value *sequence_input(tw_onnx *im, const char *name, tw_elem elem, tw_
     }
 }
 
-static tw_value *optional_input(tw_onnx *im, const char *name, const Onnx__TypeProto *inner,
-                                tw_elem elem, tw_region *body)
+static tw_value *optional_input(tw_onnx *im, const char *name, const tw_onnx_content *content,
+                                tw_region *body)
 {
-    bool tensor = inner->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
-    const char *first = tensor ? name : tw_onnx_element_name(im->arena, name, 0);
-    if (!tw_onnx_given_shape(im, first))
-        return tw_onnx_bundle_of(im, true, NULL, 0);
-    tw_value *value = tensor ? element(im, elem, name, body) : sequence_input(im, name, elem, body);
+    tw_value *value = content->sequence ? sequence_input(im, name, content->elem, body)
+                                        : element(im, content->elem, name, body);
     return value ? tw_onnx_bundle_of(im, true, &value, 1) : NULL;
+}
+
+static tw_value *handle_input(tw_onnx *im, const char *name, const tw_onnx_content *content,
+                              tw_region *body)
+{
+    tw_value *arg = tw_region_add_arg(body, tw_type_tensor(im->ctx, TW_U64, 0, NULL, NULL), name);
+    tw_value *held = tw_onnx_held(im, content, arg);
+    tw_map_put_ptr(&im->handle_inputs, arg, held);
+    return held;
 }
 
 bool tw_onnx_bundle_input(tw_onnx *im, const Onnx__ValueInfoProto *input, tw_region *body,
                           tw_value **out)
 {
     const Onnx__TypeProto *type = input->type;
+    const char *name = input->name;
     bool sequence = type && type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE;
     bool optional = type && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE;
-    tw_elem elem;
+    tw_onnx_content content;
     *out = NULL;
-    if ((!sequence && !optional) || !tensor_elem(type, &elem))
+    if (!sequence && !optional)
         return true;
-    if (sequence && !im->options->n_shapes && !im->options->n_values)
-        return tw_error(im->ctx, im->loc,
-                        "input '%s' is a sequence: its elements must be known when the model is "
-                        "compiled; give their shapes (--shape %s[0]=…)",
-                        input->name, input->name);
-    *out = sequence ? sequence_input(im, input->name, elem, body)
-                    : optional_input(im, input->name, type->optional_type->elem_type, elem, body);
+    if (!tw_onnx_declared_content(im, type, name, &content))
+        return false;
+    bool given =
+        tw_onnx_given_shape(im, content.sequence ? tw_onnx_element_name(im->arena, name, 0) : name);
+    *out = !given     ? handle_input(im, name, &content, body)
+           : optional ? optional_input(im, name, &content, body)
+                      : sequence_input(im, name, content.elem, body);
     return *out != NULL;
 }

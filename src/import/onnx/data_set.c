@@ -88,6 +88,12 @@ static bool add_sequence(tw_onnx *im, const Onnx__SequenceProto *s, const char *
         if (!add_sequence(im, s->sequence_values[i], tw_onnx_element_name(out->arena, name, i),
                           out))
             return false;
+    tw_array none = {.name = tw_arena_printf(out->arena, "%s[]", name), .rank = 1};
+    if (s->n_tensor_values || s->n_sequence_values)
+        return true;
+    tw_onnx_elem(s->elem_type, &none.elem);
+    none.data = tw_context_alloc(im->ctx, 1);
+    tw_vec_push(out->arena, &out->items, none);
     return true;
 }
 
@@ -162,6 +168,22 @@ static const Onnx__GraphProto *read_graph(tw_context *ctx, const char *model)
     if (proto && !proto->graph)
         tw_error(ctx, im.loc, "not a valid ONNX model: it has no graph");
     return proto ? proto->graph : NULL;
+}
+
+bool tw_onnx_read_value(tw_context *ctx, const char *path, const char *name, bool sequence,
+                        bool optional, tw_arrays *out)
+{
+    array_list list = {.arena = tw_context_arena(ctx)};
+    tw_array a;
+    bool fine = optional   ? read_optional(ctx, path, name, &list)
+                : sequence ? read_sequence(ctx, path, name, &list)
+                           : tw_onnx_read_tensor(ctx, path, &a);
+    if (fine && !optional && !sequence) {
+        a.name = name;
+        tw_vec_push(list.arena, &list.items, a);
+    }
+    *out = (tw_arrays){.items = list.items.data, .n = list.items.len};
+    return fine;
 }
 
 bool tw_onnx_read_input(tw_context *ctx, const char *model, const char *name, const char *path,

@@ -2,7 +2,8 @@
  *
  * A test set is a folder with input_0.pb, output_0.pb and so on: one TensorProto each, numbered as
  * the inputs and outputs of the model are. Inputs that are initializers have no number. A
- * SequenceProto for x gives the tensors "x[0]", "x[1]" …, an OptionalProto what it holds. */
+ * SequenceProto for x gives the tensors "x[0]", "x[1]" …, or "x[]" without elements when it is
+ * empty, an OptionalProto what it holds. */
 #ifndef TW_IMPORT_ONNX_DATA_SET_H
 #define TW_IMPORT_ONNX_DATA_SET_H
 
@@ -11,6 +12,11 @@
 /* Reads a TensorProto file. The array's name is that in the file, "" when it has none. Data stays
  * in the mapped file if it can, which lives as long as the context. False with a diagnostic. */
 bool tw_onnx_read_tensor(tw_context *ctx, const char *path, tw_array *out);
+
+/* Reads a file that holds a SequenceProto, an OptionalProto or a TensorProto, for a value of that
+ * name. False with a diagnostic. */
+bool tw_onnx_read_value(tw_context *ctx, const char *path, const char *name, bool sequence,
+                        bool optional, tw_arrays *out);
 
 /* Reads a file for the model's input of that name, of the declared type: a tensor, a sequence or an
  * optional. False with a diagnostic, also when there is no such input. */

@@ -1,5 +1,6 @@
 /* graph.c: nodes of a graph in order: inputs looked up, handlers called, outputs bound. */
 #include "import/onnx/import.h"
+#include "ir/diag_mark.h"
 
 #include <string.h>
 
@@ -176,6 +177,8 @@ static bool bind_outputs(tw_onnx_node *n)
             tw_map_get_str(&n->scope->initializers, name))
             return malformed(n, "output %u: the name '%s' is taken already", i, name);
         tw_map_put_str(&n->scope->values, name, n->out[i]);
+        if (n->im->unknown && n->out[i] == &n->im->unknown->value)
+            continue;
         if (!n->out[i]->name && !tw_onnx_as_bundle(n->out[i]))
             tw_value_set_name(n->out[i], name);
         if (!tw_onnx_check_declared(n->im, n->scope, name, n->out[i]))
@@ -203,6 +206,23 @@ static const char *text_in_call(tw_onnx *im, const tw_onnx_call *call, const cha
     return tw_arena_printf(im->arena, "%s / %s%s", call->text, deep ? "... / " : "", text);
 }
 
+/* Whether an input is a value that a trial does not know. */
+static bool uses_unknown(const tw_onnx_node *n)
+{
+    bool uses = false;
+    for (unsigned i = 0; n->im->unknown && i < n->n_in; i++)
+        uses |= n->in[i] == &n->im->unknown->value;
+    return uses;
+}
+
+/* What the node gives is not known either, but for what its handler has said. */
+static bool give_unknown(tw_onnx_node *n)
+{
+    for (unsigned i = 0; i < n->n_out; i++)
+        n->out[i] = n->out[i] ? n->out[i] : tw_onnx_unknown(n);
+    return bind_outputs(n);
+}
+
 static bool import_node(tw_onnx *im, tw_onnx_scope *scope, const Onnx__NodeProto *proto)
 {
     const char *domain = tw_onnx_domain(proto->domain), *text = tw_onnx_node_text(im, proto);
@@ -212,6 +232,7 @@ static bool import_node(tw_onnx *im, tw_onnx_scope *scope, const Onnx__NodeProto
                       .scope = scope,
                       .proto = proto,
                       .version = tw_onnx_opset(scope->opsets, domain),
+                      .unknowns = im->unknowns,
                       .n_out = (unsigned)proto->n_output};
     if (scope->call)
         text = text_in_call(im, scope->call, text);
@@ -229,9 +250,18 @@ static bool import_node(tw_onnx *im, tw_onnx_scope *scope, const Onnx__NodeProto
     n.op = tw_onnx_find(domain, tw_onnx_text(proto->op_type), n.version);
     if (!n.op)
         return tw_onnx_error(&n, "unknown operator");
+    if (uses_unknown(&n))
+        return give_unknown(&n);
     size_t errors = tw_error_count(im->ctx);
+    tw_diag_mark mark = tw_diag_mark_here(im->ctx);
+    tw_builder here = im->g.b;
     if (check_input_count(&n) && check_inputs(&n) && n.op->handler(&n) && bind_outputs(&n))
         return true;
+    if (tw_onnx_met_unknown(&n) && !im->malformed) {
+        tw_diag_rewind(im->ctx, mark);
+        im->g.b = here;
+        return give_unknown(&n);
+    }
     /* Whatever a handler refuses, the node is named. */
     return tw_error_count(im->ctx) == errors &&
            tw_onnx_error(&n, "this form of the operator is not supported");
@@ -269,7 +299,7 @@ bool tw_onnx_inline_graph(tw_onnx_node *n, const Onnx__GraphProto *graph, tw_val
         if (!out[i])
             return !failed && malformed(n, "the inner graph does not define its output '%s'", name);
     }
-    return true;
+    return !tw_onnx_met_unknown(n);
 }
 
 static const char *function_key(tw_onnx *im, const char *domain, const char *name,

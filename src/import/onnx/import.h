@@ -12,6 +12,7 @@
 
 typedef struct tw_onnx tw_onnx;
 typedef struct tw_onnx_node tw_onnx_node;
+typedef struct tw_onnx_bundle tw_onnx_bundle;
 
 /* Makes the graph operations of a node and sets its outputs. False when an error was added. */
 typedef bool (*tw_onnx_handler)(tw_onnx_node *n);
@@ -85,6 +86,11 @@ struct tw_onnx {
     bool malformed;    /* an error tells of a graph that makes no sense for any data or sizes */
     tw_map size_names; /* of all symbols */
     tw_map open_sizes; /* symbols that no operation defines yet */
+    size_t handles;    /* of sequences made so far */
+    unsigned trials;   /* loops whose bodies are imported to see what states hold (op_loop.c) */
+    size_t unknowns;   /* values of unknown type that trials have met */
+    tw_onnx_bundle *unknown;            /* stands for them all */
+    tw_map handle_inputs;               /* argument of main -> its bundle */
     TW_VEC(tw_attr) input_sizes, sizes; /* symbols of inputs; those that binds define (sizes.c) */
 };
 
@@ -96,6 +102,7 @@ struct tw_onnx_node {
     const Onnx__NodeProto *proto;
     const tw_onnx_op *op;
     int64_t version; /* of the operator set */
+    size_t unknowns; /* of the import before it */
     unsigned n_in, n_out;
     tw_value **in;  /* NULL where left out */
     tw_value **out; /* to be set; those without a name need not be */
@@ -144,20 +151,35 @@ tw_op *tw_onnx_region_op(tw_onnx_node *n, tw_graph_kind kind, tw_value *const *o
 tw_value *tw_onnx_single(tw_onnx_node *n, tw_value *x, tw_elem elem, const char *what);
 void tw_onnx_yield(tw_onnx_node *n, tw_value *const *values, unsigned count);
 
-/* ---- Sequences and optionals (bundle.c) ---- */
+/* ---- Sequences and optionals ---- */
 
-/* A sequence, or an optional that holds one value or none. How many values there are is known while
- * the model is imported, so that nothing of it is left in the graph: names stand for bundles as
- * they stand for values, and operators work on the values inside. */
-typedef struct tw_onnx_bundle {
+/* What is known of a value that may be a sequence or an optional, and of the tensors inside. */
+typedef struct tw_onnx_content {
+    bool sequence, optional;   /* neither: it is a tensor */
+    tw_elem elem;              /* TW_ELEM_COUNT: not known, for there is no tensor */
+    int rank;                  /* or one of: */
+    tw_expr dims[TW_MAX_RANK]; /* numbers and sizes of inputs; NULL: unknown, or they differ */
+} tw_onnx_content;
+enum { TW_ONNX_ANY_RANK = -1, /* unknown, or they differ */ TW_ONNX_NO_TENSOR = -2 };
+
+/* A sequence, or an optional that holds one value or none. Names stand for bundles as they stand
+ * for values. Where it is known while the model is imported how many values there are, nothing of
+ * the bundle is left in the graph: operators work on the values inside. Where it is not, the bundle
+ * is a handle, a u64 scalar, and routines of the runtime work on what it leads to. */
+struct tw_onnx_bundle {
     tw_value value; /* what stands for it, of a type that is no tensor's */
-    bool optional;
+    tw_onnx_content content;
     size_t n;
-    tw_value **items; /* values or bundles */
-} tw_onnx_bundle;
+    tw_value **items;  /* values or bundles */
+    tw_value *handle;  /* NULL: they are known */
+    tw_value *made;    /* the handle that known ones were given (sequence.c), or NULL */
+    tw_region *region; /* that sees all of them */
+};
 
-/* The items are copied. */
+/* Of known values: the items are copied. `elem` tells of what type tensors would be if there are
+ * none. */
 tw_value *tw_onnx_bundle_of(tw_onnx *im, bool optional, tw_value *const *items, size_t n);
+tw_value *tw_onnx_bundle_of_none(tw_onnx *im, const tw_onnx_content *content);
 /* The bundle that the value stands for, or NULL: it is a tensor. */
 static inline const tw_onnx_bundle *tw_onnx_as_bundle(const tw_value *value)
 {
@@ -165,22 +187,66 @@ static inline const tw_onnx_bundle *tw_onnx_as_bundle(const tw_value *value)
 }
 /* Input i as a sequence; NULL with an error. */
 const tw_onnx_bundle *tw_onnx_sequence(tw_onnx_node *n, unsigned i);
-/* The tensors in a list of values, inner ones in their places. */
+/* The tensors in a list of values, inner ones and handles in their places. */
 typedef struct tw_onnx_leaves {
     TW_VEC(tw_value *) tensors;
 } tw_onnx_leaves;
 void tw_onnx_add_leaves(tw_onnx *im, tw_value *value, tw_onnx_leaves *out);
 /* The value again, its tensors being the next ones from *leaves on. */
 tw_value *tw_onnx_with_leaves(tw_onnx *im, const tw_value *like, tw_value *const **leaves);
-/* Whether both are built alike, apart from the types of tensors. */
+/* Whether both are built alike, apart from the sizes of tensors. */
 bool tw_onnx_same_structure(const tw_value *a, const tw_value *b);
-/* An input of the main graph that is a sequence or optional: its elements are the tensors "x[0]",
- * "x[1]" … that the options give shapes for, which become arguments of the function. Sets *out;
- * NULL: the input is a tensor. */
+/* An input of the main graph that is a sequence or optional: the tensors "x[0]", "x[1]" … that the
+ * options give shapes for, which become arguments of the function; or without those a handle. Sets
+ * *out; NULL: the input is a tensor. */
 bool tw_onnx_bundle_input(tw_onnx *im, const Onnx__ValueInfoProto *input, tw_region *body,
                           tw_value **out);
 /* The name of element i of x: "x[i]". */
 const char *tw_onnx_element_name(tw_arena *arena, const char *name, size_t i);
+
+/* ---- Those whose lengths only the run knows (sequence.c) ---- */
+
+/* Of a value; of a declared type: false with an error when it is none that is supported. */
+tw_onnx_content tw_onnx_content_of(tw_onnx *im, const tw_value *value);
+bool tw_onnx_declared_content(tw_onnx *im, const Onnx__TypeProto *type, const char *name,
+                              tw_onnx_content *out);
+/* Widens *a to what holds for b as well, and says whether that has changed it. False when both
+ * cannot be. */
+bool tw_onnx_join_content(tw_onnx_content *a, const tw_onnx_content *b, bool *changed);
+/* The bundle of a handle. */
+tw_value *tw_onnx_held(tw_onnx *im, const tw_onnx_content *content, tw_value *handle);
+/* The handle of a bundle; NULL with an error. */
+tw_value *tw_onnx_handle(tw_onnx_node *n, tw_value *value);
+/* A call of tw_rt_sequence_NAME that gives a handle. */
+tw_value *tw_onnx_handle_routine(tw_onnx_node *n, const char *name, tw_value *const *operands,
+                                 unsigned n_operands, const int64_t *params, size_t n_params);
+/* At the end of a trip of the loop, before what it yields: of the sequences that the trip has made
+ * only these stay, as other handles, which are put in the place of the given ones. */
+bool tw_onnx_keep_only(tw_onnx_node *n, tw_op *loop, tw_value **handles, unsigned count);
+/* The number of dimensions of its tensors: what is known of these, else what the model declares of
+ * output 0, which has `more` of them. -1 with an error. */
+int tw_onnx_item_rank(tw_onnx_node *n, const tw_onnx_content *content, int more);
+/* A value of which a trial of a loop does not know what it is: nodes that use it are left out, and
+ * the trial ends with an import that is not used. */
+tw_value *tw_onnx_unknown(tw_onnx_node *n);
+/* Something of the type of `like`, for what is known of a result all the same; NULL when `like` is
+ * NULL or unknown. The node's handler sets it as an output and returns false. */
+tw_value *tw_onnx_stand_in(tw_onnx_node *n, const tw_value *like);
+/* Whether the node, or one in its inner graphs, has met such a value. */
+static inline bool tw_onnx_met_unknown(const tw_onnx_node *n)
+{
+    return n->im->unknowns != n->unknowns;
+}
+/* The tensor at a position (an i64 scalar) of such a sequence. */
+tw_value *tw_onnx_item_at(tw_onnx_node *n, const tw_onnx_bundle *s, tw_value *position);
+/* Its length, an i64 scalar. */
+tw_value *tw_onnx_length(tw_onnx_node *n, const tw_onnx_bundle *s);
+/* Operators on bundles of which one is a handle, or with positions that only the run knows. */
+bool tw_onnx_insert_runtime(tw_onnx_node *n);
+bool tw_onnx_erase_runtime(tw_onnx_node *n);
+bool tw_onnx_join_runtime(tw_onnx_node *n, int64_t axis, bool fresh);
+bool tw_onnx_split_runtime(tw_onnx_node *n, unsigned axis, bool keep);
+bool tw_onnx_map_runtime(tw_onnx_node *n, const Onnx__GraphProto *body);
 
 /* ---- Types and tensors ---- */
 

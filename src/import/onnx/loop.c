@@ -81,6 +81,8 @@ bool tw_onnx_loop_open(tw_onnx_loop *l)
         tw_op_set_attr(l->op, "scans", tw_attr_int(l->g->ctx, l->n_stacks));
     l->here = l->g->b;
     l->known_sizes = l->n->im->sizes.len;
+    l->handles = l->n->im->handles;
+    l->mark = tw_diag_mark_here(l->g->ctx);
     tw_region *region = &l->op->regions[0];
     tw_region_add_arg(region, tw_type_tensor(l->g->ctx, TW_I64, 0, NULL, NULL), "i");
     for (unsigned i = 2; i < n; i++)
@@ -93,6 +95,7 @@ void tw_onnx_loop_drop(tw_onnx_loop *l)
 {
     l->g->b = l->here;
     tw_op_erase(l->op);
+    tw_diag_rewind(l->g->ctx, l->mark);
 }
 
 /* ---- The end of the body ---- */
@@ -166,12 +169,35 @@ static bool settle_state(tw_onnx_loop *l, unsigned i)
     return true;
 }
 
+/* What the body gives for a state that is a sequence: a handle. What it holds may turn out to be
+ * something else than in the trips before. */
+static bool settle_held(tw_onnx_loop *l, unsigned i)
+{
+    tw_value *next = l->out[1 + i];
+    bool changed = false;
+    tw_onnx_content content = tw_onnx_content_of(l->n->im, next);
+    if (!tw_onnx_as_bundle(next) || !tw_onnx_join_content(&l->contents[i], &content, &changed))
+        return tw_onnx_error(l->n,
+                             "state %u is a sequence or optional and becomes a tensor, one of "
+                             "another element type, or the other",
+                             i);
+    l->again |= changed;
+    l->out[1 + i] = tw_onnx_handle(l->n, next);
+    return l->out[1 + i] != NULL;
+}
+
 bool tw_onnx_loop_settle(tw_onnx_loop *l)
 {
     l->again = false;
     for (unsigned i = 0; i < l->n_states + l->n_stacks; i++) {
+        if (i < l->n_states && tw_onnx_loop_holds(l, i)) {
+            if (!settle_held(l, i))
+                return false;
+            continue;
+        }
         if (tw_onnx_as_bundle(l->out[1 + i]))
-            return tw_onnx_error(l->n, "output %u of the body is a sequence, but was a tensor", i);
+            return tw_onnx_error(l->n, "output %u of the body is a sequence; %s", i,
+                                 i < l->n_states ? "the state was a tensor" : "rows are tensors");
         l->out[1 + i] = as_body_declares(l, l->out[1 + i], l->first_state_out + i);
         if (!l->out[1 + i] || (i < l->n_states && !settle_state(l, i)))
             return false;
@@ -196,6 +222,25 @@ static tw_type stack_of(tw_onnx_loop *l, tw_type row, tw_expr rows)
                                tw_gb_type_text(l->g, row));
     }
     return tw_type_tensor(l->g->ctx, row->elem, row->rank + 1, dims, NULL);
+}
+
+/* Sequences that a trip makes and no state keeps go when it ends. */
+static bool drop_sequences(tw_onnx_loop *l)
+{
+    unsigned n = 0;
+    tw_value **handles = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->n_states + 1);
+    if (l->n->im->handles == l->handles)
+        return true;
+    for (unsigned i = 0; i < l->n_states; i++)
+        if (tw_onnx_loop_holds(l, i))
+            handles[n++] = l->out[1 + i];
+    if (!tw_onnx_keep_only(l->n, l->op, handles, n))
+        return false;
+    n = 0;
+    for (unsigned i = 0; i < l->n_states; i++)
+        if (tw_onnx_loop_holds(l, i))
+            l->out[1 + i] = handles[n++];
+    return true;
 }
 
 static bool yield_all(tw_onnx_loop *l)
@@ -225,6 +270,8 @@ static bool bind_results(tw_onnx_loop *l)
         tw_value *result = tw_result(l->op, i);
         tw_expr hints[TW_MAX_RANK];
         l->results[i] = result;
+        if (tw_onnx_loop_holds(l, i))
+            l->results[i] = tw_onnx_held(l->n->im, &l->contents[i], result);
         if (!is_open(l, i))
             continue;
         tw_onnx_declared_dims(l->n, i, result->type->rank, hints);
@@ -257,7 +304,7 @@ static bool cut_stacks(tw_onnx_loop *l)
 bool tw_onnx_loop_close(tw_onnx_loop *l, tw_expr rows)
 {
     unsigned first = l->op->n_results - l->n_stacks;
-    if (!yield_all(l))
+    if (!drop_sequences(l) || !yield_all(l))
         return false;
     l->g->b = l->here;
     for (unsigned i = 0; i < first; i++)

@@ -3,6 +3,7 @@
 #define TW_IMPORT_ONNX_LOOP_H
 
 #include "import/onnx/import.h"
+#include "ir/diag_mark.h"
 
 /* States may change sizes from trip to trip: such a state has a vector of its sizes as a state
  * beside it, from which binds make symbols within each trip and behind the loop. When only the run
@@ -16,11 +17,14 @@ typedef struct tw_onnx_loop {
     tw_value *const *initial;   /* of the states */
     tw_value *const *sequences; /* Scan: inputs to take slices of, along axis 0 */
     unsigned n_states, n_sequences, n_stacks;
-    uint32_t *open; /* per state: axes whose sizes change, as bits */
-    bool counted;   /* the number of rows is */
+    tw_onnx_content *contents; /* of the states, those that are handles; NULL: all are tensors */
+    uint32_t *open;            /* per state: axes whose sizes change, as bits */
+    bool counted;              /* the number of rows is */
     tw_op *op;
     tw_builder here;    /* where op stands */
     size_t known_sizes; /* symbols that were there before the body */
+    size_t handles;     /* of sequences made before the body */
+    tw_diag_mark mark;  /* before the body */
     tw_value **out;     /* of the body: condition, states, rows */
     tw_value **results; /* states, rows */
     bool again;         /* more axes were found to be open */
@@ -32,7 +36,12 @@ bool tw_onnx_loop_open(tw_onnx_loop *l);
 /* The body was imported: adjusts what it gives to the states' types. Sets `again` when a state
  * turns out to change a size that it was taken to keep. */
 bool tw_onnx_loop_settle(tw_onnx_loop *l);
-/* Takes the operation away, to begin anew. */
+/* Whether a state is a sequence or optional, which only a handle stands for. */
+static inline bool tw_onnx_loop_holds(const tw_onnx_loop *l, unsigned state)
+{
+    return l->contents && (l->contents[state].sequence || l->contents[state].optional);
+}
+/* Takes the operation and what was said of it away, to begin anew. */
 void tw_onnx_loop_drop(tw_onnx_loop *l);
 /* Ends the body, goes on behind the operation, and sets the results. `rows`: how many rows there
  * are, or when they are counted how many there may be. */
@@ -42,9 +51,10 @@ tw_value *tw_onnx_loop_scalar(tw_gb *g, tw_elem elem, int64_t value);
 /* Whether the value is known to be true. */
 bool tw_onnx_loop_is_true(tw_gb *g, const tw_value *value);
 
-/* One body after the other, when a state is a sequence or changes what it is. False with an error,
+/* One body after the other, `initial` being the states: when one changes what it is, or is a
+ * sequence whose length stays known so. False with an error,
  * as when the number of trips is not known. */
-bool tw_onnx_unroll(tw_onnx_loop *l);
+bool tw_onnx_unroll(tw_onnx_loop *l, tw_value *const *initial);
 /* An argument as the body's own input declares it: exporters say [1] for a scalar. */
 tw_value *tw_onnx_loop_argument(tw_onnx_loop *l, tw_value *x, unsigned input);
 

@@ -16,12 +16,12 @@ static bool known_trips(tw_onnx_loop *l, int64_t *trips)
     tw_expr known;
     if (!tw_known_expr(l->g, l->trips, &known) || !tw_expr_as_const(known, trips))
         return tw_onnx_error(l->n,
-                             "a state is a sequence or changes its shape: the number of trips "
-                             "must be known when the model is compiled");
+                             "a state changes its number of dimensions: the number of trips must "
+                             "be known when the model is compiled");
     *trips = *trips < 0 ? 0 : *trips;
     return (*trips <= MAX_TRIPS && *trips * (int64_t)l->body->n_node <= MAX_NODES) ||
            tw_onnx_error(l->n,
-                         "a state is a sequence or changes its shape, and there are %lld trips of "
+                         "a state changes its number of dimensions, and there are %lld trips of "
                          "%zu nodes; %d trips and %d nodes in all are accepted",
                          (long long)*trips, l->body->n_node, MAX_TRIPS, MAX_NODES);
 }
@@ -57,11 +57,11 @@ static tw_value *stack_rows(tw_onnx_loop *l, tw_value **rows, int64_t n)
              : tw_gb_error(l->g, "rows of a loop without a trip whose states change their shapes");
 }
 
-bool tw_onnx_unroll(tw_onnx_loop *l)
+bool tw_onnx_unroll(tw_onnx_loop *l, tw_value *const *initial)
 {
     int64_t most, go;
     tw_expr known;
-    unrolled u = {.states = (tw_value **)l->initial, .go = l->go};
+    unrolled u = {.states = (tw_value **)initial, .go = l->go};
     if (!known_trips(l, &most))
         return false;
     u.rows = TW_NEW_ARRAY(l->n->im->arena, tw_value **, l->n_stacks + 1);
@@ -69,7 +69,7 @@ bool tw_onnx_unroll(tw_onnx_loop *l)
         u.rows[i] = TW_NEW_ARRAY(l->n->im->arena, tw_value *, (size_t)most + 1);
     while (u.trips < most) {
         if (!tw_known_expr(l->g, u.go, &known) || !tw_expr_as_const(known, &go))
-            return tw_onnx_error(l->n, "a state is a sequence or changes its shape: the condition "
+            return tw_onnx_error(l->n, "a state changes its number of dimensions: the condition "
                                        "must be known when the model is compiled");
         if (!go)
             break;

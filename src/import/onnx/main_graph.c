@@ -93,25 +93,60 @@ static void declare(tw_onnx_scope *scope, Onnx__ValueInfoProto *const *infos, si
 
 typedef struct results {
     TW_VEC(tw_value *) values;
-    TW_VEC(tw_attr) names;
+    TW_VEC(tw_attr) names, contents;
+    bool handles; /* some are sequences or optionals */
     tw_map seen;
 } results;
 
-static void push_result(tw_onnx *im, results *r, tw_value *value, const char *name)
+/* What is said of a handle to those who look at the model. */
+static tw_attr content_attr(tw_onnx *im, const tw_onnx_content *content)
+{
+    tw_core_contents c = {.sequence = content->sequence,
+                          .optional = content->optional,
+                          .any_rank = content->rank < 0,
+                          .elem = content->elem == TW_ELEM_COUNT ? TW_F32 : content->elem};
+    c.rank = c.any_rank ? 0 : (unsigned)content->rank;
+    for (unsigned d = 0; d < c.rank; d++)
+        if (!content->dims[d] || !tw_expr_as_const(content->dims[d], &c.dims[d]))
+            c.dims[d] = -1;
+    return tw_core_contents_attr(im->ctx, &c);
+}
+
+static void push_result(tw_onnx *im, results *r, tw_value *value, const char *name,
+                        const tw_onnx_content *content)
 {
     tw_vec_push(im->arena, &r->values, value);
     tw_vec_push(im->arena, &r->names, tw_attr_string(im->ctx, name));
+    tw_vec_push(im->arena, &r->contents,
+                content ? content_attr(im, content) : tw_attr_unit(im->ctx));
+    r->handles |= content != NULL;
 }
 
-/* A sequence y gives outputs y[0], y[1] …; an optional none, or that of what it holds. */
+/* A sequence y of known length gives outputs y[0], y[1] …; an optional none, or that of what it
+ * holds. */
 static void push_bundle(tw_onnx *im, results *r, tw_value *value, const char *name)
 {
     const tw_onnx_bundle *b = tw_onnx_as_bundle(value);
-    if (!b)
-        push_result(im, r, value, name);
+    if (!b || b->handle)
+        push_result(im, r, b ? b->handle : value, name, b ? &b->content : NULL);
     for (size_t i = 0; b && i < b->n; i++)
         push_bundle(im, r, b->items[i],
-                    b->optional ? name : tw_onnx_element_name(im->arena, name, i));
+                    b->content.optional ? name : tw_onnx_element_name(im->arena, name, i));
+}
+
+/* The value as what the model declares it to be: what only the run knows to be there is checked. */
+static tw_value *as_declared(tw_onnx *im, tw_onnx_scope *scope, tw_value *value, const char *name)
+{
+    const Onnx__ValueInfoProto *info = tw_map_get_str(&scope->declared, name);
+    const tw_onnx_bundle *b = tw_onnx_as_bundle(value);
+    if (!b || !b->handle || !b->content.optional || !info || !info->type ||
+        info->type->value_case != ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE)
+        return value;
+    tw_onnx_node n = {.im = im, .g = &im->g, .ctx = im->ctx, .scope = scope};
+    tw_onnx_content content = b->content;
+    tw_value *handle = b->handle;
+    content.optional = false;
+    return tw_onnx_held(im, &content, tw_onnx_handle_routine(&n, "held", &handle, 1, NULL, 0));
 }
 
 static bool add_result(tw_onnx *im, tw_onnx_scope *scope, results *r, const char *name,
@@ -125,6 +160,9 @@ static bool add_result(tw_onnx *im, tw_onnx_scope *scope, results *r, const char
                    : false;
     if (tw_map_put_str(&r->seen, name, value))
         return tw_error(im->ctx, im->loc, "two outputs have the name '%s'", name);
+    value = as_declared(im, scope, value, name);
+    if (!value)
+        return false;
     push_bundle(im, r, value, name);
     return tw_onnx_check_declared(im, scope, name, value);
 }
@@ -179,6 +217,17 @@ static tw_attr argument_names(tw_onnx *im, const tw_region *body)
     return tw_attr_array(im->ctx, names, body->n_args);
 }
 
+/* Which inputs are handles; NULL when none is. */
+static tw_attr input_contents(tw_onnx *im, const tw_region *body)
+{
+    tw_attr *list = TW_NEW_ARRAY(im->arena, tw_attr, body->n_args);
+    for (unsigned i = 0; i < body->n_args; i++) {
+        const tw_onnx_bundle *b = tw_map_get_ptr(&im->handle_inputs, body->args[i]);
+        list[i] = b ? content_attr(im, &b->content) : tw_attr_unit(im->ctx);
+    }
+    return im->handle_inputs.len ? tw_attr_array(im->ctx, list, body->n_args) : NULL;
+}
+
 bool tw_onnx_main(tw_onnx *im, tw_op *func)
 {
     const Onnx__GraphProto *graph = im->model->graph;
@@ -187,6 +236,7 @@ bool tw_onnx_main(tw_onnx *im, tw_op *func)
     results r = {0};
     declare(&scope, graph->value_info, graph->n_value_info);
     declare(&scope, graph->output, graph->n_output);
+    im->handle_inputs = tw_map_make(im->arena);
     if (!tw_onnx_initializers(im, &scope, graph) || !tw_onnx_bind_shapes(im, graph) ||
         !add_inputs(im, &scope, graph, body))
         return false;
@@ -200,6 +250,12 @@ bool tw_onnx_main(tw_onnx *im, tw_op *func)
     tw_core_func_update_type(func);
     tw_op_set_attr(func, "input_names", argument_names(im, body));
     tw_op_set_attr(func, "output_names", tw_attr_array(im->ctx, r.names.data, r.names.len));
+    tw_attr inputs = input_contents(im, body);
+    if (inputs)
+        tw_op_set_attr(func, "input_contents", inputs);
+    if (r.handles)
+        tw_op_set_attr(func, "output_contents",
+                       tw_attr_array(im->ctx, r.contents.data, r.contents.len));
     drop_unused(im, func);
     return true;
 }

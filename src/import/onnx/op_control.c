@@ -2,7 +2,8 @@
  * a graph.if.
  *
  * Where a tensor has other sizes in one branch than in the other both give its sizes, too, and a
- * bind behind the operation makes symbols of them.
+ * bind behind the operation makes symbols of them. Where a sequence has another length it becomes a
+ * handle (sequence.c).
  *
  * Models guard against sizes that do not occur by branches that make no sense for the sizes that
  * do: one that cannot be imported becomes graph.fail, with a warning. */
@@ -79,7 +80,7 @@ static bool import_branch(tw_onnx_node *n, branch *b)
     tw_builder here = n->g->b;
     tw_value **out = TW_NEW_ARRAY(n->im->arena, tw_value *, n->n_out + 1);
     n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
-    if (tw_onnx_inline_graph(n, b->graph, NULL, 0, out)) {
+    if (tw_onnx_inline_graph(n, b->graph, NULL, 0, out) || tw_onnx_met_unknown(n)) {
         b->out = out;
     } else if (!n->im->malformed) {
         b->fault = tw_diag_since(n->ctx, mark);
@@ -174,15 +175,38 @@ static tw_type bind_type(tw_onnx_node *n, const branch *yes, const branch *no, s
     return dims ? tw_type_tensor(n->ctx, a->elem, a->rank, dims, NULL) : NULL;
 }
 
-static bool check_structure(tw_onnx_node *n, const branch *yes, const branch *no)
+/* The sequence or optional that a branch gives as a handle, made in its region. */
+static tw_value *held(tw_onnx_node *n, branch *b, unsigned i, const tw_onnx_content *content)
 {
-    for (unsigned i = 0; i < n->n_out; i++)
-        if (!tw_onnx_same_structure(yes->out[i], no->out[i]))
+    tw_builder here = n->g->b;
+    n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
+    tw_value *handle = tw_onnx_handle(n, b->out[i]);
+    n->g->b = here;
+    return tw_onnx_held(n->im, content, handle);
+}
+
+/* Sequences and optionals that are not built alike in both branches become handles. */
+static bool agree(tw_onnx_node *n, branch *yes, branch *no)
+{
+    bool changed;
+    for (unsigned i = 0; i < n->n_out; i++) {
+        if (tw_onnx_same_structure(yes->out[i], no->out[i]))
+            continue;
+        if (!tw_onnx_as_bundle(yes->out[i]) && !tw_onnx_as_bundle(no->out[i]))
+            continue; /* tensors: unify says what is wrong */
+        tw_onnx_content content = tw_onnx_content_of(n->im, yes->out[i]);
+        tw_onnx_content other = tw_onnx_content_of(n->im, no->out[i]);
+        if (!tw_onnx_as_bundle(yes->out[i]) || !tw_onnx_as_bundle(no->out[i]) ||
+            !tw_onnx_join_content(&content, &other, &changed))
             return tw_onnx_error(n,
-                                 "output %u has another number of elements in one branch than in "
-                                 "the other: the condition must be known when the model is "
-                                 "compiled",
+                                 "output %u is a tensor, a sequence or an optional, of one element "
+                                 "type, in one branch and not in the other",
                                  i);
+        yes->out[i] = held(n, yes, i, &content);
+        no->out[i] = held(n, no, i, &content);
+        if (!yes->out[i] || !no->out[i])
+            return false;
+    }
     return true;
 }
 
@@ -224,6 +248,17 @@ static bool close_if(tw_onnx_node *n, tw_op *draft, branch *yes, branch *no)
     return tw_gb_verify(n->g, op);
 }
 
+/* On trial: what one of the branches says of a result. */
+static bool import_trial(tw_onnx_node *n, const branch *yes, const branch *no)
+{
+    for (unsigned i = 0; i < n->n_out; i++) {
+        n->out[i] = yes->out ? tw_onnx_stand_in(n, yes->out[i]) : NULL;
+        if (!n->out[i] && no->out)
+            n->out[i] = tw_onnx_stand_in(n, no->out[i]);
+    }
+    return false;
+}
+
 static bool import_if(tw_onnx_node *n, tw_value *condition, branch *yes, branch *no)
 {
     tw_op *draft = tw_onnx_region_op(n, TW_GRAPH_IF, &condition, 1, 0);
@@ -231,17 +266,21 @@ static bool import_if(tw_onnx_node *n, tw_value *condition, branch *yes, branch 
     no->region = &draft->regions[1];
     if (!import_branch(n, yes) || !import_branch(n, no))
         return false;
+    if (tw_onnx_met_unknown(n))
+        return import_trial(n, yes, no);
     if (!yes->out && !no->out)
         return yes->fault && no->fault &&
                tw_onnx_error(n, "neither branch can be imported: then: %s; else: %s",
                              yes->fault->message, no->fault->message);
+    if (yes->out && no->out && !agree(n, yes, no))
+        return false;
     if (yes->out)
         list_leaves(n, yes);
     if (no->out)
         list_leaves(n, no);
     if ((!yes->out && !fill_in(n, yes, no)) || (!no->out && !fill_in(n, no, yes)))
         return false;
-    return check_structure(n, yes, no) && close_if(n, draft, yes, no);
+    return close_if(n, draft, yes, no);
 }
 
 bool tw_onnx_op_if(tw_onnx_node *n)

@@ -134,7 +134,9 @@ static bool import_body(tw_onnx_loop *l)
     in[0] = tw_onnx_loop_argument(l, region->args[0], 0);
     in[1] = tw_onnx_loop_argument(l, tw_onnx_loop_scalar(l->g, TW_BOOL, 1), 1);
     for (unsigned i = 0; i < l->n_states; i++)
-        in[2 + i] = region->args[1 + i];
+        in[2 + i] = tw_onnx_loop_holds(l, i)
+                        ? tw_onnx_held(l->n->im, &l->contents[i], region->args[1 + i])
+                        : region->args[1 + i];
     if (!in[0] || !in[1] || !tw_onnx_inline_graph(l->n, l->body, in, n_in, l->out))
         return false;
     l->out[0] = tw_onnx_single(l->n, l->out[0], TW_BOOL, "the condition that the body gives");
@@ -143,32 +145,87 @@ static bool import_body(tw_onnx_loop *l)
 
 /* ---- All ---- */
 
-static bool has_bundles(tw_value *const *values, unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        if (tw_onnx_as_bundle(values[i]))
-            return true;
-    return false;
-}
-
 /* Whether the body can be repeated instead, which keeps all sizes known. */
-static bool can_unroll(tw_onnx_loop *l)
+static bool has_known_trips(tw_onnx_loop *l)
 {
     tw_expr known;
     int64_t trips;
     return tw_known_expr(l->g, l->trips, &known) && tw_expr_as_const(known, &trips) &&
-           trips <= MAX_UNROLLED && tw_onnx_loop_is_true(l->g, l->go) &&
-           tw_onnx_loop_is_true(l->g, l->out[0]);
+           trips <= MAX_UNROLLED && tw_onnx_loop_is_true(l->g, l->go);
+}
+
+static bool can_unroll(tw_onnx_loop *l)
+{
+    return has_known_trips(l) && tw_onnx_loop_is_true(l->g, l->out[0]);
 }
 
 static bool changes_kind(const tw_onnx_loop *l)
 {
     for (unsigned i = 0; i < l->n_states; i++) {
         tw_type from = l->initial[i]->type, to = l->out[1 + i]->type;
-        if (to->kind != from->kind || to->elem != from->elem || to->rank != from->rank)
+        if (!tw_onnx_loop_holds(l, i) &&
+            (to->kind != from->kind || to->elem != from->elem || to->rank != from->rank))
             return true;
     }
     return false;
+}
+
+/* A sequence as state that holds nothing to begin with may be read in a trip. Of what type a tensor
+ * is that it gives is not known before what the trip puts in is. So the body is first imported on
+ * trial: what depends on such a tensor is unknown, and left out. */
+static bool is_trial(const tw_onnx_loop *l)
+{
+    bool trial = false;
+    for (unsigned i = 0; i < l->n_states; i++)
+        trial |= tw_onnx_loop_holds(l, i) && l->contents[i].rank == TW_ONNX_NO_TENSOR;
+    return trial;
+}
+
+/* What the trial has found out about the states; then the body is imported anew. Sets *settled when
+ * that is nothing. */
+static void end_trial(tw_onnx_loop *l, bool *settled)
+{
+    tw_onnx *im = l->n->im;
+    *settled = true;
+    for (unsigned i = 0; i < l->n_states; i++) {
+        tw_value *next = l->out[1 + i];
+        bool changed = false;
+        if (!tw_onnx_loop_holds(l, i) || !next || next == &im->unknown->value ||
+            !tw_onnx_as_bundle(next))
+            continue;
+        tw_onnx_content content = tw_onnx_content_of(im, next);
+        tw_onnx_join_content(&l->contents[i], &content, &changed);
+        *settled = *settled && !changed;
+    }
+    tw_onnx_loop_drop(l);
+    im->unknowns = l->n->unknowns;
+}
+
+/* States are of one type throughout. */
+static bool end_outer_trial(tw_onnx_loop *l)
+{
+    l->g->b = l->here;
+    for (unsigned i = 0; i < l->n_states && i < l->n->n_out; i++)
+        l->n->out[i] = tw_onnx_stand_in(l->n, l->n->in[2 + i]);
+    return false;
+}
+
+/* Imports the body until it is known what it needs. False with an error, or when a trial of a loop
+ * around this one is to find out more. */
+static bool import_known(tw_onnx_loop *l)
+{
+    tw_onnx *im = l->n->im;
+    for (bool settled = false;;) {
+        bool trial = !settled && is_trial(l);
+        im->trials += trial;
+        bool fine = tw_onnx_loop_open(l) && import_body(l);
+        im->trials -= trial;
+        if (!tw_onnx_met_unknown(l->n) || im->malformed)
+            return fine;
+        if (!trial)
+            return end_outer_trial(l);
+        end_trial(l, &settled);
+    }
 }
 
 /* Imports the body until the sizes that it keeps are known. Sets *unrolled when that is not how the
@@ -176,12 +233,12 @@ static bool changes_kind(const tw_onnx_loop *l)
 static bool build(tw_onnx_loop *l, bool *unrolled)
 {
     for (;;) {
-        if (!tw_onnx_loop_open(l) || !import_body(l))
+        if (!import_known(l))
             return false;
         bool kind = changes_kind(l);
         if (!kind && !tw_onnx_loop_settle(l))
             return false;
-        *unrolled = (kind || l->again) && can_unroll(l);
+        *unrolled = (kind || l->again || l->contents) && can_unroll(l);
         if (kind && !*unrolled)
             return tw_onnx_loop_settle(l); /* says what is wrong */
         bool counted = l->n_stacks && !tw_onnx_loop_is_true(l->g, l->out[0]);
@@ -194,25 +251,50 @@ static bool build(tw_onnx_loop *l, bool *unrolled)
     }
 }
 
+/* Whether a failed attempt is to be made anew trip by trip: some sequence may be no handle. */
+static bool try_unrolling(tw_onnx_loop *l)
+{
+    if (!l->contents || !l->op || l->n->im->malformed || tw_onnx_met_unknown(l->n) ||
+        !has_known_trips(l))
+        return false;
+    tw_onnx_loop_drop(l);
+    return true;
+}
+
+/* The states to begin with, sequences among them as handles. */
+static bool read_states(tw_onnx_loop *l)
+{
+    tw_onnx_node *n = l->n;
+    tw_value **initial = TW_NEW_ARRAY(n->im->arena, tw_value *, l->n_states + 1);
+    l->initial = initial;
+    for (unsigned i = 0; i < l->n_states; i++) {
+        if (!n->in[2 + i])
+            return tw_onnx_error(n, "input %u is missing: a state needs a value to start with",
+                                 i + 2);
+        initial[i] = n->in[2 + i];
+        if (!tw_onnx_as_bundle(initial[i]))
+            continue;
+        if (!l->contents)
+            l->contents = TW_NEW_ARRAY(n->im->arena, tw_onnx_content, l->n_states);
+        l->contents[i] = tw_onnx_content_of(n->im, initial[i]);
+        if (!(initial[i] = tw_onnx_handle(n, initial[i])))
+            return false;
+    }
+    return true;
+}
+
 bool tw_onnx_op_loop(tw_onnx_node *n)
 {
     tw_onnx_loop l = {.n = n, .g = n->g, .body = tw_onnx_graph(n, "body"), .first_state_out = 1};
     bool unrolled = false;
-    l.initial = n->in + 2;
     l.n_states = n->n_in > 2 ? n->n_in - 2 : 0;
-    if (!l.body || !check_counts(&l) || !read_bounds(&l))
+    if (!l.body || !check_counts(&l) || !read_bounds(&l) || !read_states(&l))
         return false;
-    for (unsigned i = 0; i < l.n_states; i++)
-        if (!l.initial[i])
-            return tw_onnx_error(n, "input %u is missing: a state needs a value to start with",
-                                 i + 2);
     l.open = TW_NEW_ARRAY(n->im->arena, uint32_t, l.n_states + 1);
-    if (has_bundles(l.initial, l.n_states))
-        return tw_onnx_unroll(&l);
-    if (!build(&l, &unrolled))
+    if (!build(&l, &unrolled) && !(unrolled = try_unrolling(&l)))
         return false;
     if (unrolled)
-        return tw_onnx_unroll(&l);
+        return tw_onnx_unroll(&l, n->in + 2);
     tw_expr rows = find_rows(&l);
     if (!rows || !tw_onnx_loop_close(&l, rows))
         return false;

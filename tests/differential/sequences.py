@@ -1,0 +1,404 @@
+#!/usr/bin/env python3
+"""Sequences and optionals whose lengths only the run knows, against onnxruntime.
+
+Each case is compiled once, at -O0 and at -O3, for inputs of any length and size, and run on all its
+data; and once more on the fly for each data, whose lengths and shapes are known then.
+
+    sequences.py --tilewright build/bin/tilewright [WORD ...]
+"""
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
+
+F32 = np.float32
+
+
+def i64(*values):
+    return np.array(values if len(values) != 1 else values[0], np.int64)
+
+
+def rows(*sizes, width=3):
+    """Matrices of so many rows each, all different."""
+    made, start = [], 1
+    for n in sizes:
+        made.append((np.arange(n * width, dtype=F32) + start).reshape(n, width))
+        start += 100
+    return made
+
+
+# The slice x[:i+1] of each trip, for as long as the sum of what is there stays below a limit.
+GROW = """
+g (float[n, 3] x, float limit, int64 most) => (%s) {
+  yes = Constant <value_int: int = 1> ()
+  start = Cast <to = 9> (yes)
+  empty = SequenceEmpty <dtype = 1> ()
+  s, last = Loop (most, start, empty, limit) <body = body (int64 i, bool go, seq(float[]) state, float left)
+      => (bool more, seq(float[]) next, float rest) {
+    one = Constant <value_ints = [1]> ()
+    zero = Constant <value_ints = [0]> ()
+    at = Reshape (i, one)
+    end = Add (at, one)
+    row = Slice (x, %s, end, zero)
+    next = SequenceInsert (state, row)
+    total = ReduceSum <keepdims = 0> (row)
+    rest = Sub (left, total)
+    none = Constant <value_float = 0.0> ()
+    more = Greater (rest, none)
+  }>
+  %s
+}
+"""
+GROW_FEEDS = [dict(x=rows(5)[0], limit=np.array(v, F32), most=i64(m))
+              for v, m in ((0, 9), (7, 5), (1000, 4), (1000, 0), (40, 5))]
+
+CASES = {
+    "append and concatenate along an axis": (
+        GROW % ("float[k, 3] y, int64 length", "zero",
+                "y = ConcatFromSequence <axis = 0> (s)\n length = SequenceLength (s)"),
+        [f for f in GROW_FEEDS if f["most"] > 0]),
+    "append and stack": (
+        GROW % ("float[k, 1, 3] y, float[1, 3, k] z", "at", """
+          y = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+          z = ConcatFromSequence <axis = -1, new_axis = 1> (s)
+        """),
+        [f for f in GROW_FEEDS if f["most"] > 0]),
+    "append and give": (GROW % ("seq(float[]) s, int64 length", "zero",
+                                "length = SequenceLength (s)"), GROW_FEEDS),
+    "items of different sizes": (
+        GROW % ("float[a, 3] y, float[b, 3] z", "zero", """
+          first = Constant <value_int = 0> ()
+          y = SequenceAt (s, first)
+          two = Constant <value_int = -2> ()
+          back = SequenceAt (s, two)
+          length = SequenceLength (s)
+          offset = Constant <value_int = 1> ()
+          final = Sub (length, offset)
+          e = SequenceAt (s, final)
+          z = Concat <axis = 0> (back, e)
+        """),
+        [dict(x=rows(5)[0], limit=np.array(1000, F32), most=i64(m)) for m in (2, 3, 5)]),
+    "insert and erase at positions": ("""
+      g (seq(float[n, 3]) s, float[k, 3] x, int64 p, int64 q) => (seq(float[]) y, seq(float[]) z, int64 n1) {
+        y = SequenceInsert (s, x, p)
+        z = SequenceErase (y, q)
+        again = SequenceInsert (s, x, p)
+        n1 = SequenceLength (again)
+      }""", [dict(s=rows(*r), x=rows(4)[0] * -1, p=i64(p), q=i64(q))
+             for r, p, q in (((1, 2, 3), 0, 0), ((1, 2, 3), 3, -1), ((1, 2, 3), -3, 1),
+                             ((1, 2, 3), -1, -4), ((), 0, 0), ((2,), 1, 1), ((0, 3), 1, 1))]),
+    "insert and erase at the end": ("""
+      g (seq(float[n, 3]) s, float[k, 3] x) => (seq(float[]) y, seq(float[]) z, seq(float[]) w) {
+        y = SequenceInsert (s, x)
+        z = SequenceErase (y)
+        v = SequenceInsert (z, x)
+        other = Neg (x)
+        w = SequenceInsert (z, other)
+      }""", [dict(s=rows(*r), x=rows(4)[0]) for r in ((1, 2), (), (0,))]),
+    "read at a position": ("""
+      g (seq(float[n, 3]) s, int64 p) => (float[a, 3] y, float[3] sum, int64 length) {
+        y = SequenceAt (s, p)
+        zero = Constant <value_ints = [0]> ()
+        sum = ReduceSum <keepdims = 0> (y, zero)
+        length = SequenceLength (s)
+      }""", [dict(s=rows(*r), p=i64(p)) for r, p in
+             (((1, 2, 3), 0), ((1, 2, 3), -1), ((1, 2, 3), -3), ((4, 0), 1), ((5,), 0))]),
+    "a position in known tensors": ("""
+      g (float[2] a, float[3] b, float[2, 2] c, int64 p) => (float[n] y) {
+        s = SequenceConstruct (a, b)
+        y = SequenceAt (s, p)
+      }""", [dict(a=np.ones(2, F32), b=np.zeros(3, F32), c=np.ones((2, 2), F32), p=i64(p))
+             for p in (0, 1, -1, -2)]),
+    "tensors of one size keep it": ("""
+      g (seq(float[2, 3]) s, int64 p, float[2, 3] x) => (float[2, 3] y) {
+        one = SequenceAt (s, p)
+        t = SequenceInsert (s, x, p)
+        two = SequenceAt (t, p)
+        y = Add (one, two)
+      }""", [dict(s=rows(2, 2, 2), p=i64(p), x=rows(2)[0]) for p in (0, 1, 2)]),
+    "split by sizes": ("""
+      g (float[n, m] x, int64[k] sizes) => (seq(float[]) s, int64 length, float[n, m] y) {
+        s = SplitToSequence <axis = 1> (x, sizes)
+        length = SequenceLength (s)
+        y = ConcatFromSequence <axis = 1> (s)
+      }""", [dict(x=rows(2, width=7)[0], sizes=i64(*v))
+             for v in ((3, 4), (7, 0), (1, 0, 2, 2, 1, 1))]),
+    "split in equal parts": ("""
+      g (float[n, m] x, int64 size) => (seq(float[]) s, int64 length, float[n, m] y) {
+        s = SplitToSequence <axis = 0> (x, size)
+        length = SequenceLength (s)
+        y = ConcatFromSequence <axis = -2> (s)
+      }""", [dict(x=rows(7)[0], size=i64(k)) for k in (1, 2, 3, 7, 9)]),
+    "split one by one": ("""
+      g (float[n, m] x) => (seq(float[]) s, seq(float[]) t, float[m] y) {
+        s = SplitToSequence <axis = 0, keepdims = 0> (x)
+        t = SplitToSequence <axis = 1, keepdims = 1> (x)
+        last = Constant <value_int = -1> ()
+        y = SequenceAt (s, last)
+      }""", [dict(x=rows(k)[0]) for k in (1, 3)]),
+    "map": ("""
+      g (seq(float[n, 3]) s, float[3] x) => (seq(float[]) y, seq(float[]) z, float[a, 3] all) {
+        y, z = SequenceMap (s, x) <body = body (float[a, 3] e, float[3] f) => (float[a, 3] u, float[b] v) {
+          u = Add (e, f)
+          two = Mul (u, u)
+          axes = Constant <value_ints = [1]> ()
+          v = ReduceSum <keepdims = 0> (two, axes)
+        }>
+        all = ConcatFromSequence <axis = 0> (y)
+      }""", [dict(s=rows(*r), x=np.array([1, -2, 3], F32)) for r in ((1, 4, 2), (3,), (0, 1))]),
+    "map of two": ("""
+      g (seq(float[n, 3]) s, seq(float[n, 3]) t) => (seq(float[]) y) {
+        y = SequenceMap (s, t) <body = body (float[a, 3] e, float[a, 3] f) => (float[a, 3] u) {
+          u = Sub (e, f)
+        }>
+      }""", [dict(s=rows(*r), t=[-v for v in rows(*r)]) for r in ((1, 4, 2), ())]),
+    "branches of different lengths": ("""
+      g (bool c, float[2, 3] x, seq(float[n, 3]) s) => (seq(float[]) y, int64 length, float[k, 3] all) {
+        y = If (c) <
+          then_branch = a () => (seq(float[]) t) {
+            twice = Add (x, x)
+            t = SequenceConstruct (x, twice, x)
+          },
+          else_branch = b () => (seq(float[]) u) {
+            u = SequenceInsert (s, x)
+          }>
+        length = SequenceLength (y)
+        all = ConcatFromSequence <axis = 0> (y)
+      }""", [dict(c=np.array(c), x=rows(2)[0], s=rows(*r))
+             for c in (True, False) for r in ((), (4, 1))]),
+    "known branches of different lengths": ("""
+      g (bool c, float[2, 3] x) => (seq(float[]) y, int64 length) {
+        y = If (c) <
+          then_branch = a () => (seq(float[]) t) { t = SequenceConstruct (x, x) },
+          else_branch = b () => (seq(float[]) u) { u = SequenceEmpty <dtype = 1> () }>
+        length = SequenceLength (y)
+      }""", [dict(c=np.array(c), x=rows(2)[0]) for c in (True, False)]),
+    "a loop in a loop": ("""
+      g (int64 n, float[3] x) => (seq(float[]) y, float[k, 3] all) {
+        yes = Constant <value_int = 1> ()
+        go = Cast <to = 9> (yes)
+        empty = SequenceEmpty <dtype = 1> ()
+        y = Loop (n, go, empty) <body = outer (int64 i, bool c, seq(float[]) s) => (bool c2, seq(float[]) s3) {
+          c2 = Identity (c)
+          f = Cast <to = 1> (i)
+          z = Add (x, f)
+          s2 = SequenceInsert (s, z)
+          s3 = Loop (i, c, s2) <body = inner (int64 j, bool d, seq(float[]) t) => (bool d2, seq(float[]) t2) {
+            d2 = Identity (d)
+            e = SequenceAt (t, j)
+            w = Mul (e, f)
+            t2 = SequenceInsert (t, w, j)
+          }>
+        }>
+        all = ConcatFromSequence <axis = 0, new_axis = 1> (y)
+      }""", [dict(n=i64(n), x=np.array([1, -2, 3], F32)) for n in (1, 2, 5)]),
+    "a loop over all so far": ("""
+      g (int64 n, float[3] x) => (seq(float[]) y, float[3] total) {
+        yes = Constant <value_int = 1> ()
+        go = Cast <to = 9> (yes)
+        empty = SequenceEmpty <dtype = 1> ()
+        y, total = Loop (n, go, empty, x) <body = outer (int64 i, bool c, seq(float[]) s, float[3] a) => (bool c2, seq(float[]) s2, float[3] b) {
+          c2 = Identity (c)
+          length = SequenceLength (s)
+          b = Loop (length, c, a) <body = inner (int64 j, bool d, float[3] u) => (bool d2, float[3] v) {
+            d2 = Identity (d)
+            e = SequenceAt (s, j)
+            v = Add (u, e)
+          }>
+          s2 = SequenceInsert (s, b)
+        }>
+      }""", [dict(n=i64(n), x=np.array([1, -2, 3], F32)) for n in (0, 1, 6)]),
+    "the last one or another": ("""
+      g (int64 n, float[3] x) => (seq(float[]) y) {
+        yes = Constant <value_int = 1> ()
+        go = Cast <to = 9> (yes)
+        empty = SequenceEmpty <dtype = 1> ()
+        y = Loop (n, go, empty) <body = outer (int64 i, bool c, seq(float[]) s) => (bool c2, seq(float[]) s2) {
+          c2 = Identity (c)
+          length = SequenceLength (s)
+          zero = Constant <value_int = 0> ()
+          some = Greater (length, zero)
+          e = If (some) <
+            then_branch = a () => (float[m] t) {
+              last = Constant <value_int = -1> ()
+              f = SequenceAt (s, last)
+              t = Concat <axis = 0> (f, x)
+            },
+            else_branch = b () => (float[m] u) { u = Neg (x) }>
+          s2 = SequenceInsert (s, e)
+        }>
+      }""", [dict(n=i64(n), x=np.array([1, -2, 3], F32)) for n in (0, 1, 4)]),
+    "a queue": ("""
+      g (int64 n, seq(float[m, 3]) q) => (seq(float[]) y, float[3] total) {
+        yes = Constant <value_int = 1> ()
+        go = Cast <to = 9> (yes)
+        zero = Constant <value_floats = [0.0, 0.0, 0.0]> ()
+        y, total = Loop (n, go, q, zero) <body = outer (int64 i, bool c, seq(float[]) s, float[3] a) => (bool c2, seq(float[]) s3, float[3] b) {
+          c2 = Identity (c)
+          first = Constant <value_int = 0> ()
+          e = SequenceAt (s, first)
+          s2 = SequenceErase (s, first)
+          rows = Constant <value_ints = [0]> ()
+          t = ReduceSum <keepdims = 0> (e, rows)
+          b = Add (a, t)
+          f = Concat <axis = 0> (e, e)
+          s3 = SequenceInsert (s2, f)
+        }>
+      }""", [dict(n=i64(n), q=rows(*r)) for n, r in ((0, (1,)), (3, (1, 2)), (5, (1, 0, 2)))]),
+    "swapped states": ("""
+      g (int64 n, seq(float[m, 3]) p, seq(float[m, 3]) q, float[1, 3] x) => (seq(float[]) a, seq(float[]) b) {
+        a, b = Loop (n, , p, q) <body = body (int64 i, bool c, seq(float[]) s, seq(float[]) t) => (bool c2, seq(float[]) u, seq(float[]) v) {
+          c2 = Identity (c)
+          u = Identity (t)
+          v = SequenceInsert (s, x)
+        }>
+      }""", [dict(n=i64(n), p=rows(1, 1), q=[-v for v in rows(2)], x=rows(1)[0] * 7)
+             for n in (0, 1, 2, 5)]),
+    "an early end": ("""
+      g (seq(float[m, 3]) q, float limit) => (seq(float[]) y, int64 left) {
+        length = SequenceLength (q)
+        yes = Constant <value_int = 1> ()
+        go = Cast <to = 9> (yes)
+        y = Loop (length, go, q) <body = body (int64 i, bool c, seq(float[]) s) => (bool c2, seq(float[]) t) {
+          last = Constant <value_int = -1> ()
+          e = SequenceAt (s, last)
+          total = ReduceSum <keepdims = 0> (e)
+          c2 = Less (total, limit)
+          t = SequenceErase (s)
+        }>
+        left = SequenceLength (y)
+      }""", [dict(q=rows(1, 1, 1, 1)[::-1], limit=np.array(v, F32)) for v in (0, 200, 1000, 1e9)]),
+    "temporary sequences": ("""
+      g (int64 n, float[k, 3] x) => (float[3] y) {
+        zero = Constant <value_floats = [0.0, 0.0, 0.0]> ()
+        y = Loop (n, , zero) <body = body (int64 i, bool c, float[3] a) => (bool c2, float[3] b) {
+          c2 = Identity (c)
+          s = SplitToSequence <axis = 0, keepdims = 0> (x)
+          length = SequenceLength (s)
+          at = Mod (i, length)
+          e = SequenceAt (s, at)
+          b = Add (a, e)
+        }>
+      }""", [dict(n=i64(n), x=rows(4)[0]) for n in (0, 3, 9)]),
+    "integers and scalars": ("""
+      g (seq(int64) s, int64 p) => (int64 y, int64[n] all, seq(int64) t) {
+        y = SequenceAt (s, p)
+        all = ConcatFromSequence <axis = 0, new_axis = 1> (s)
+        two = Add (y, p)
+        t = SequenceInsert (s, two, p)
+      }""", [dict(s=[i64(3), i64(-4), i64(5)], p=i64(p)) for p in (0, 1, -1)]),
+}
+
+
+def reference(model, feeds):
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                           providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, feeds)))
+
+
+def as_arrays(values, empty=True):
+    """A sequence x as x[0], x[1] …; an empty one as x[]."""
+    arrays = {}
+    for name, value in values.items():
+        if not isinstance(value, list):
+            arrays[name] = value
+        for i, element in enumerate(value if isinstance(value, list) else []):
+            arrays[f"{name}[{i}]"] = element
+        if isinstance(value, list) and not value and empty:
+            arrays[f"{name}[]"] = np.zeros(0, F32)
+    return arrays
+
+
+class Test:
+    def __init__(self, command, folder):
+        self.command, self.folder = command, folder
+        self.passed = self.failed = 0
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def call(self, *args):
+        done = subprocess.run([self.command, *args], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=300, check=False)
+        if done.returncode:
+            raise AssertionError(f"exit code {done.returncode}: {done.stderr.strip()[-600:]}")
+        return done
+
+    def run(self, model, feeds, *options):
+        np.savez(self.path("in.npz"), **as_arrays(feeds))
+        self.call("run", model, "--inputs", self.path("in.npz"), "--outputs",
+                  self.path("out.npz"), "--threads=1", *options)
+        with np.load(self.path("out.npz")) as loaded:
+            return {k: v for k, v in loaded.items() if not k.endswith("[]")}
+
+    def compare(self, actual, expected):
+        expected = as_arrays(expected, empty=False)
+        if set(actual) != set(expected):
+            raise AssertionError(f"outputs {sorted(actual)}, not {sorted(expected)}")
+        for name, value in expected.items():
+            value = np.asarray(value)
+            if actual[name].dtype != value.dtype or actual[name].shape != value.shape:
+                raise AssertionError(f"{name}: {actual[name].dtype}{list(actual[name].shape)}, not "
+                                     f"{value.dtype}{list(value.shape)}")
+            if not np.array_equal(actual[name], value):
+                raise AssertionError(f"{name}: {actual[name].tolist()}, not {value.tolist()}")
+
+    def attempt(self, what, action):
+        try:
+            action()
+            self.passed += 1
+        except AssertionError as error:
+            self.failed += 1
+            print(f"FAIL {what}: {error}", flush=True)
+
+    def case(self, name, text, data):
+        graph = onnx.parser.parse_graph(text)
+        model = onnx.helper.make_model(graph, ir_version=9,
+                                       opset_imports=[onnx.helper.make_opsetid("", 18)])
+        onnx.save(model, self.path("m.onnx"))
+        try:
+            expected = [reference(model, feeds) for feeds in data]
+        except Exception as error:
+            self.failed += 1
+            print(f"FAIL {name}: onnxruntime: {str(error)[:500]}", flush=True)
+            return
+        for level in ("-O0", "-O3"):
+            try:
+                self.call("compile", self.path("m.onnx"), "-o", self.path("m.tw"), level)
+            except AssertionError as error:
+                self.failed += 1
+                print(f"FAIL {name} {level}: {error}", flush=True)
+                continue
+            for i, (feeds, want) in enumerate(zip(data, expected)):
+                self.attempt(f"{name} {level} data {i}", lambda: self.compare(
+                    self.run(self.path("m.tw"), feeds), want))
+                self.attempt(f"{name} {level} data {i}, on the fly", lambda: self.compare(
+                    self.run(self.path("m.onnx"), feeds, level), want))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tilewright", required=True)
+    parser.add_argument("words", nargs="*")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        test = Test(args.tilewright, folder)
+        for name, (text, data) in CASES.items():
+            if all(word in name for word in args.words):
+                test.case(name, text, data)
+    print(f"sequences: {test.passed} passed, {test.failed} failed")
+    return test.failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
