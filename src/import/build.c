@@ -16,6 +16,7 @@ tw_gb tw_gb_make(tw_context *ctx, tw_arena *arena, tw_region *region, int64_t ma
                    .b = tw_builder_at_end(ctx, region, NULL),
                    .known = tw_map_make(arena),
                    .checked = tw_map_make(arena),
+                   .common = tw_map_make(arena),
                    .max_bytes = max_bytes};
 }
 
@@ -203,7 +204,7 @@ bool tw_gb_check(tw_gb *g, tw_expr e, const char *format, ...)
 
 bool tw_gb_check_equal(tw_gb *g, tw_expr a, tw_expr b, const char *what)
 {
-    if (a == b)
+    if (tw_gb_same_size(g, a, b))
         return true;
     tw_expr sets[] = {tw_expr_sub(g->ctx, a, b), tw_expr_sub(g->ctx, b, a)};
     return check(g, sets, 2,

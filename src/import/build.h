@@ -20,6 +20,7 @@ typedef struct tw_gb {
     tw_builder b;      /* b.loc: the model's node */
     tw_map known;      /* tw_value -> tw_known */
     tw_map checked;    /* region and expression -> itself: what tw_gb_check has seen to */
+    tw_map common;     /* size of what was broadcast -> the sizes that it is one of */
     size_t followed;   /* elements whose values were followed so far */
     int64_t max_bytes; /* larger tensors are refused */
     bool saturate_products; /* tw_import_options */
@@ -60,8 +61,7 @@ tw_value *tw_gb_splat(tw_gb *g, tw_elem elem, double value, unsigned rank, const
 /* ---- Element-wise ---- */
 
 tw_value *tw_gb_unary(tw_gb *g, tw_graph_kind kind, tw_value *x);
-/* With broadcasting; comparisons give bool. Sizes that are not provably equal are taken to be
- * equal (tw_gb_conform). */
+/* With broadcasting, whatever the sizes are when the model runs; comparisons give bool. */
 tw_value *tw_gb_binary(tw_gb *g, tw_graph_kind kind, tw_value *a, tw_value *b);
 /* The right operand is the number, in x's element type. */
 tw_value *tw_gb_binary_scalar(tw_gb *g, tw_graph_kind kind, tw_value *x, double value);
@@ -80,6 +80,10 @@ tw_value *tw_gb_transpose(tw_gb *g, tw_value *x, const int64_t *perm);
 tw_value *tw_gb_expand(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dims);
 /* x with sizes that are equal to its own but may be written otherwise, which is checked. */
 tw_value *tw_gb_conform(tw_gb *g, tw_value *x, const tw_expr *dims);
+/* x with sizes that broadcast to that shape without another look: each is 1 or equal to the
+ * shape's. Sizes that a run alone shows to be 1 are expanded; those that are neither are refused,
+ * while importing or by a check. Axes in front are not added. */
+tw_value *tw_gb_fit(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dims);
 /* Drops the axes of the set (bits), which have size 1; or inserts them, numbered in the result. */
 tw_value *tw_gb_squeeze(tw_gb *g, tw_value *x, uint32_t axes);
 tw_value *tw_gb_unsqueeze(tw_gb *g, tw_value *x, uint32_t axes);
@@ -121,6 +125,12 @@ bool tw_gb_check(tw_gb *g, tw_expr e, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The same of two equal sizes; `what` they are of is for the message: "operands". */
 bool tw_gb_check_equal(tw_gb *g, tw_expr a, tw_expr b, const char *what);
+/* The size of an axis at which these two meet in broadcasting; NULL when they never fit. */
+tw_expr tw_gb_common_size(tw_gb *g, tw_expr a, tw_expr b);
+/* Checks that a size is 1 or the common one. */
+bool tw_gb_check_common(tw_gb *g, tw_expr size, tw_expr common);
+/* Whether two sizes of tensors, which are not negative, are certainly equal. */
+bool tw_gb_same_size(tw_gb *g, tw_expr a, tw_expr b);
 /* Whether the sizes are certainly different. */
 bool tw_gb_differ(tw_gb *g, tw_expr a, tw_expr b);
 

@@ -51,18 +51,14 @@ bool tw_gb_broadcast_dims(tw_gb *g, tw_value *const *values, unsigned n, unsigne
         if (values[v]->type->rank > *rank)
             *rank = values[v]->type->rank;
     for (unsigned i = 0; i < *rank; i++) { /* from the last axis */
-        tw_expr size = tw_gb_const(g, 1), one = size;
+        tw_expr size = tw_gb_const(g, 1);
         for (unsigned v = 0; v < n; v++) {
             tw_type t = values[v]->type;
-            tw_expr d = i < t->rank ? t->dims[t->rank - 1 - i] : one;
-            if (size == one)
-                size = d;
-            else if (d != one && d != size) {
-                if (tw_expr_is_const(d) && tw_expr_is_const(size))
-                    return tw_gb_error(g, "shapes do not broadcast: %s and %s",
-                                       tw_gb_type_text(g, values[0]->type), tw_gb_type_text(g, t));
-                size = tw_expr_is_const(d) ? d : size;
-            }
+            if (i < t->rank)
+                size = tw_gb_common_size(g, size, t->dims[t->rank - 1 - i]);
+            if (!size)
+                return tw_gb_error(g, "shapes do not broadcast: %s and %s",
+                                   tw_gb_type_text(g, values[0]->type), tw_gb_type_text(g, t));
         }
         dims[*rank - 1 - i] = size;
     }
@@ -86,15 +82,6 @@ tw_value *tw_gb_conform(tw_gb *g, tw_value *x, const tw_expr *dims)
     return type == x->type ? x : tw_gb_emit(g, TW_GRAPH_RESHAPE, &x, 1, type, &same, 1);
 }
 
-/* x with sizes that are neither 1 nor the broadcast shape's taken to be the latter. */
-static tw_value *conform(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dims)
-{
-    tw_expr own[TW_MAX_RANK], one = tw_gb_const(g, 1);
-    for (unsigned i = 0; i < x->type->rank; i++)
-        own[i] = x->type->dims[i] == one ? one : dims[rank - x->type->rank + i];
-    return tw_gb_conform(g, x, own);
-}
-
 tw_value *tw_gb_binary(tw_gb *g, tw_graph_kind kind, tw_value *a, tw_value *b)
 {
     unsigned rank;
@@ -106,7 +93,7 @@ tw_value *tw_gb_binary(tw_gb *g, tw_graph_kind kind, tw_value *a, tw_value *b)
                            tw_gb_type_text(g, a->type), tw_gb_type_text(g, b->type));
     if (!tw_gb_broadcast_dims(g, (tw_value *[]){a, b}, 2, &rank, dims))
         return NULL;
-    tw_value *operands[2] = {conform(g, a, rank, dims), conform(g, b, rank, dims)};
+    tw_value *operands[2] = {tw_gb_fit(g, a, rank, dims), tw_gb_fit(g, b, rank, dims)};
     return tw_gb_emit(g, kind, operands, 2,
                       tensor(g, is_comparison(kind) ? TW_BOOL : a->type->elem, rank, dims), NULL,
                       0);
@@ -131,8 +118,8 @@ tw_value *tw_gb_where(tw_gb *g, tw_value *condition, tw_value *a, tw_value *b)
                            tw_gb_type_text(g, a->type), tw_gb_type_text(g, b->type));
     if (!tw_gb_broadcast_dims(g, (tw_value *[]){condition, a, b}, 3, &rank, dims))
         return NULL;
-    tw_value *operands[3] = {conform(g, condition, rank, dims), conform(g, a, rank, dims),
-                             conform(g, b, rank, dims)};
+    tw_value *operands[3] = {tw_gb_fit(g, condition, rank, dims), tw_gb_fit(g, a, rank, dims),
+                             tw_gb_fit(g, b, rank, dims)};
     return TW_GB_EMIT(g, WHERE, operands, 3, tensor(g, a->type->elem, rank, dims), {0});
 }
 
@@ -182,15 +169,7 @@ tw_value *tw_gb_expand(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *dims
     tw_type type = x ? tensor(g, x->type->elem, rank, dims) : NULL;
     if (!type || type == x->type)
         return type ? x : NULL;
-    tw_expr one = tw_gb_const(g, 1);
-    for (unsigned i = 0; i < x->type->rank; i++) {
-        tw_expr from = x->type->dims[x->type->rank - 1 - i];
-        tw_expr to = i < rank ? dims[rank - 1 - i] : NULL;
-        if (!to || (from != one && tw_gb_differ(g, from, to)))
-            return tw_gb_error(g, "%s does not broadcast to %s", tw_gb_type_text(g, x->type),
-                               tw_gb_type_text(g, type));
-    }
-    x = conform(g, x, rank, dims);
+    x = tw_gb_fit(g, x, rank, dims);
     return x && x->type != type ? tw_gb_emit(g, TW_GRAPH_EXPAND, &x, 1, type, NULL, 0) : x;
 }
 
@@ -379,6 +358,17 @@ static tw_expr agree(tw_gb *g, tw_expr a, tw_expr b)
     return tw_gb_differ(g, a, b) ? NULL : tw_expr_is_const(b) ? b : a;
 }
 
+/* Stacks of matrices whose leading axes broadcast to those sizes. */
+static tw_value *fit_batches(tw_gb *g, tw_value *x, unsigned rank, const tw_expr *batches)
+{
+    tw_expr dims[TW_MAX_RANK];
+    if (!x)
+        return NULL;
+    memcpy(dims, batches, rank * sizeof *dims);
+    memcpy(dims + rank - 2, x->type->dims + x->type->rank - 2, 2 * sizeof *dims);
+    return tw_gb_fit(g, x, rank, dims);
+}
+
 tw_value *tw_gb_matmul(tw_gb *g, tw_value *a, tw_value *b, bool transpose_a, bool transpose_b)
 {
     if (!a || !b)
@@ -399,18 +389,17 @@ tw_value *tw_gb_matmul(tw_gb *g, tw_value *a, tw_value *b, bool transpose_a, boo
                            tw_gb_type_text(g, tb), transpose_b ? " transposed" : "");
     unsigned rank = ta->rank > tb->rank ? ta->rank : tb->rank;
     for (unsigned i = 2; i < rank; i++) { /* batch axes, from the last */
-        tw_expr *x = i < ta->rank ? &da[ta->rank - 1 - i] : NULL;
-        tw_expr *y = i < tb->rank ? &db[tb->rank - 1 - i] : NULL;
-        if (x && y && *x != one && *y != one)
-            *x = *y = agree(g, *x, *y);
-        dims[rank - 1 - i] = !x || (y && *x == one) ? *y : *x;
-        if (!dims[rank - 1 - i])
+        tw_expr size = tw_gb_common_size(g, i < ta->rank ? ta->dims[ta->rank - 1 - i] : one,
+                                         i < tb->rank ? tb->dims[tb->rank - 1 - i] : one);
+        if (!size)
             return tw_gb_error(g, "no matrix product of %s and %s: the batches do not broadcast",
                                tw_gb_type_text(g, ta), tw_gb_type_text(g, tb));
+        dims[rank - 1 - i] = size;
     }
     dims[rank - 2] = da[ta->rank - (transpose_a ? 1 : 2)];
     dims[rank - 1] = db[tb->rank - (transpose_b ? 2 : 1)];
-    tw_value *operands[2] = {tw_gb_conform(g, a, da), tw_gb_conform(g, b, db)};
+    tw_value *operands[2] = {fit_batches(g, tw_gb_conform(g, a, da), rank, dims),
+                             fit_batches(g, tw_gb_conform(g, b, db), rank, dims)};
     return TW_GB_EMIT(g, MATMUL, operands, 2, tensor(g, ta->elem, rank, dims),
                       {"transpose_a", transpose_a ? tw_attr_bool(g->ctx, true) : NULL},
                       {"transpose_b", transpose_b ? tw_attr_bool(g->ctx, true) : NULL});

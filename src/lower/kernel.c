@@ -85,6 +85,12 @@ static tw_value *constant_buffer(draft *d, tw_attr value)
                      0);
 }
 
+/* The type in which the operation sees an operand. */
+static tw_type type_inside(tw_op *op, unsigned i)
+{
+    return tw_is_graph(op, TW_GRAPH_GROUP) ? op->regions[0].args[i]->type : tw_operand(op, i)->type;
+}
+
 static void make_draft(draft *d, tw_builder *at)
 {
     tw_context *ctx = d->l.ctx;
@@ -105,7 +111,8 @@ static void make_draft(draft *d, tw_builder *at)
         if (!d->inputs[i] && constant && tw_type_static_count(operand->type, &count) && count == 1)
             d->inputs[i] = constant_buffer(d, constant);
         if (!d->inputs[i])
-            d->inputs[i] = tw_region_add_arg(body, buffer_of(ctx, operand->type), operand->name);
+            d->inputs[i] =
+                tw_region_add_arg(body, buffer_of(ctx, type_inside(op, i)), operand->name);
     }
     for (unsigned i = 0; i < op->n_results; i++)
         d->outputs[i] =

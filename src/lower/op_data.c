@@ -1,6 +1,7 @@
 /* op_data.c: operations that move elements: each is one block whose load has an index of its own.
  *
  *   graph.slice %x {starts = [9], steps = [-2]}  ->  loop.block "slice": out[i] = x[9 - 2*i] */
+#include "dialect/graph/open_sizes.h"
 #include "lower/lowering.h"
 
 #include <string.h>
@@ -92,12 +93,29 @@ bool tw_lower_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value
     return move(&s, in[0], index, out[0]);
 }
 
+/* Where an axis is read that is expanded. One that is left open is read at i * b, b being 0 for the
+ * size 1 and 1 for others. */
+static tw_expr expanded_at(tw_stage *s, tw_expr from, unsigned axis)
+{
+    tw_context *ctx = s->l->ctx;
+    tw_expr here = tw_stage_axis(s, axis), zero = tw_stage_int(s, 0), to = s->axes[axis].extent;
+    if (tw_is_size(from, 1) && !tw_is_size(to, 1))
+        return zero;
+    if (!tw_is_open_size(from, to))
+        return here;
+    tw_expr rest = tw_expr_binary(ctx, TW_EXPR_MAX, tw_expr_addc(ctx, from, -1), zero);
+    return tw_expr_mul(ctx, here, tw_expr_binary(ctx, TW_EXPR_MIN, rest, tw_stage_int(s, 1)));
+}
+
 bool tw_lower_expand(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     tw_stage s;
+    tw_expr index[TW_MAX_RANK];
+    unsigned rank = in[0]->type->rank, added = out[0]->type->rank - rank;
     open_stage(l, op, &s, out[0]);
-    tw_stage_store_here(&s, tw_stage_load_broadcast(&s, in[0], out[0]->type->rank), out[0]);
-    return tw_stage_close(&s);
+    for (unsigned i = 0; i < rank; i++)
+        index[i] = expanded_at(&s, tw_size(in[0], i), added + i);
+    return move(&s, in[0], index, out[0]);
 }
 
 bool tw_lower_slice(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)

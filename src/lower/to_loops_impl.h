@@ -62,6 +62,8 @@ bool tw_to_loops_bound_before(const tw_to_loops *t, tw_expr size, tw_op *op);
 void tw_to_loops_place_values(tw_to_loops *t, tw_region *region);
 /* The buffer of a value that lies in another, or NULL. */
 tw_value *tw_to_loops_placed_buffer(tw_to_loops *t, const tw_value *value);
+/* Whether a buffer is a part of another that is not contiguous. */
+bool tw_to_loops_is_part(const tw_value *buffer);
 /* Whether op is a slice that needs no code. */
 bool tw_to_loops_reads_in_place(tw_to_loops *t, tw_op *op);
 /* Copies what has no place to where it belongs in a concatenation; false when nothing of it has

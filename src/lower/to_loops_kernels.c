@@ -1,6 +1,8 @@
 /* to_loops_kernels.c: kernels of graph operations, and their calls. */
 #include "lower/to_loops_impl.h"
 
+#include "dialect/graph/open_sizes.h"
+#include "base/vec.h"
 #include "lower/kernel.h"
 
 #include <string.h>
@@ -64,24 +66,151 @@ static void fit_arguments(tw_op *kernel, tw_value *const *args, unsigned n)
         kernel->regions[0].args[i]->type = args[i]->type;
 }
 
+/* A kernel and what a call of it passes. */
+typedef struct kernel_version {
+    tw_kernel_call call;
+    tw_value **args;
+    unsigned n;
+} kernel_version;
+
+static bool make_kernel(tw_to_loops *t, tw_op *op, kernel_version *out)
+{
+    *out = (kernel_version){.n = 0};
+    if (!tw_lower_kernel(&t->kernels, op, &out->call))
+        return false;
+    out->n = out->call.n;
+    out->args = TW_NEW_ARRAY(t->arena, tw_value *, out->n + 1);
+    return true;
+}
+
+static void call(tw_to_loops *t, tw_builder *b, const kernel_version *v, const char *name)
+{
+    fit_arguments(v->call.kernel, v->args, v->n);
+    tw_op *kernel = merged(t, v->call.kernel, name);
+    tw_core_call(b, tw_op_string(kernel, "sym_name", NULL), v->args, v->n, NULL, 0);
+}
+
+static tw_value *argument(tw_to_loops *t, tw_op *op, tw_kernel_arg a)
+{
+    return a.kind == TW_ARG_OPERAND    ? tw_to_loops_buffer_for(t, tw_operand(op, a.index))
+           : a.kind == TW_ARG_CONSTANT ? tw_to_loops_constant_buffer(t, a.constant, NULL)
+                                       : tw_to_loops_result_buffer(t, tw_result(op, a.index));
+}
+
+/* The group with the sizes of its open expands taken to be equal, in front of it; these expands are
+ * gone then. */
+static tw_op *fast_version(tw_to_loops *t, tw_op *group, const tw_equal_sizes *equal)
+{
+    tw_op *fast = tw_op_clone(tw_cloner_create(t->ctx), group);
+    tw_region *body = &fast->regions[0];
+    tw_op_insert(fast, group->region, group);
+    for (unsigned i = 0; i < fast->n_results; i++)
+        fast->results[i].type = tw_equal_type(equal, fast->results[i].type);
+    for (unsigned i = 0; i < body->n_args; i++)
+        body->args[i]->type = tw_equal_type(equal, body->args[i]->type);
+    for (tw_op *op = body->first, *next; op; op = next) {
+        next = op->next;
+        for (unsigned i = 0; i < op->n_results; i++)
+            op->results[i].type = tw_equal_type(equal, op->results[i].type);
+        if (tw_is_graph(op, TW_GRAPH_EXPAND) && op->results[0].type == tw_operand(op, 0)->type) {
+            tw_value_replace_all(tw_result(op, 0), tw_operand(op, 0));
+            tw_op_erase(op);
+        }
+    }
+    return fast;
+}
+
+/* An argument of a version, as of the type that it has there; a part of a buffer keeps the sizes of
+ * that. */
+static tw_value *argument_of_version(tw_to_loops *t, tw_op *group, const tw_op *version,
+                                     tw_value *const *results, tw_kernel_arg a)
+{
+    bool result = a.kind == TW_ARG_RESULT;
+    tw_value *buffer = result ? results[a.index] : argument(t, group, a);
+    if (a.kind == TW_ARG_CONSTANT || tw_to_loops_is_part(buffer))
+        return buffer;
+    tw_type type =
+        result ? version->results[a.index].type : version->regions[0].args[a.index]->type;
+    return tw_to_loops_view(t, buffer, type, 0);
+}
+
+/* What is >= 0 when the sizes of the group's open expands are equal. */
+static tw_attr all_equal(tw_to_loops *t, const tw_op *group)
+{
+    TW_VEC(tw_expr) sets = {0};
+    for (const tw_op *op = group->regions[0].first; op; op = op->next) {
+        if (!tw_graph_is_open_expand(op))
+            continue;
+        tw_type from = tw_operand(op, 0)->type, to = op->results[0].type;
+        for (unsigned i = 0; i < from->rank; i++) {
+            tw_expr a = from->dims[i], b = to->dims[to->rank - from->rank + i];
+            if (!tw_is_open_size(a, b))
+                continue;
+            tw_vec_push(t->arena, &sets, tw_expr_sub(t->ctx, a, b));
+            tw_vec_push(t->arena, &sets, tw_expr_sub(t->ctx, b, a));
+        }
+    }
+    return tw_attr_map(t->ctx, 0, sets.data, sets.len);
+}
+
+/* Sizes that meet in broadcasting are mostly equal, and kernels are fast when they are written for
+ * that:
+ *
+ *     loop.if where (m - n, n - m) { call @add(…) } else { call @add_any(…) } */
+static bool call_versions(tw_to_loops *t, tw_op *group, const tw_equal_sizes *equal)
+{
+    tw_op *version[2] = {fast_version(t, group, equal), group};
+    tw_value **results = TW_NEW_ARRAY(t->arena, tw_value *, group->n_results);
+    kernel_version made[2];
+    bool fine = true;
+    for (unsigned i = 0; i < group->n_results; i++)
+        results[i] = tw_to_loops_result_buffer(t, tw_result(group, i));
+    for (int v = 0; v < 2 && fine; v++) {
+        fine = make_kernel(t, version[v], &made[v]);
+        for (unsigned i = 0; i < made[v].n; i++)
+            made[v].args[i] =
+                argument_of_version(t, group, version[v], results, made[v].call.args[i]);
+    }
+    tw_op_erase(version[0]);
+    if (!fine || !made[0].call.kernel)
+        return fine;
+    tw_op *choice = tw_build(&t->body, &tw_loop_ops[TW_LOOP_IF], NULL, 0, NULL, 0, "where",
+                             all_equal(t, group), NULL);
+    for (int v = 0; v < 2; v++) {
+        tw_builder b = tw_builder_at_end(t->ctx, &choice->regions[v], choice->loc);
+        const char *name = kernel_name(t, group);
+        call(t, &b, &made[v], v ? tw_arena_printf(t->arena, "%s_any", name) : name);
+    }
+    return true;
+}
+
+/* Notes which sizes a group leaves open; false when it leaves none. */
+static bool note_open_sizes(const tw_op *op, tw_equal_sizes *equal)
+{
+    bool any = false;
+    if (!tw_is_graph(op, TW_GRAPH_GROUP))
+        return false;
+    for (const tw_op *o = op->regions[0].first; o; o = o->next)
+        if (tw_graph_is_open_expand(o)) {
+            tw_equal_sizes_add(equal, o);
+            any = true;
+        }
+    return any;
+}
+
 bool tw_to_loops_call_kernel(tw_to_loops *t, tw_op *op)
 {
-    tw_kernel_call call;
-    if (!tw_lower_kernel(&t->kernels, op, &call))
+    kernel_version made;
+    tw_equal_sizes equal = {t->ctx, tw_map_make(t->arena)};
+    if (note_open_sizes(op, &equal))
+        return call_versions(t, op, &equal);
+    if (!make_kernel(t, op, &made))
         return false;
-    if (!call.kernel)
+    if (!made.call.kernel)
         return true;
-    tw_value **args = TW_NEW_ARRAY(t->arena, tw_value *, call.n);
-    for (unsigned i = 0; i < call.n; i++) {
-        tw_kernel_arg a = call.args[i];
-        args[i] = a.kind == TW_ARG_OPERAND ? tw_to_loops_buffer_for(t, tw_operand(op, a.index))
-                  : a.kind == TW_ARG_CONSTANT
-                      ? tw_to_loops_constant_buffer(t, a.constant, NULL)
-                      : tw_to_loops_result_buffer(t, tw_result(op, a.index));
-    }
-    fit_arguments(call.kernel, args, call.n);
-    tw_op *kernel = merged(t, call.kernel, kernel_name(t, op));
-    tw_core_call(&t->body, tw_op_string(kernel, "sym_name", NULL), args, call.n, NULL, 0);
+    for (unsigned i = 0; i < made.n; i++)
+        made.args[i] = argument(t, op, made.call.args[i]);
+    call(t, &t->body, &made, kernel_name(t, op));
     return true;
 }
 

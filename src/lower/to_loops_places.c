@@ -226,7 +226,7 @@ void tw_to_loops_place_values(tw_to_loops *t, tw_region *region)
             place_slice(t, op, inner);
 }
 
-static bool is_part(const tw_value *buffer)
+bool tw_to_loops_is_part(const tw_value *buffer)
 {
     return buffer->op && tw_op_attr(buffer->op, "part");
 }
@@ -263,7 +263,7 @@ static void copy_part(tw_to_loops *t, tw_value *part, tw_value *whole, unsigned 
 {
     tw_value *from = tw_to_loops_buffer_for(t, part);
     tw_type shape = tw_to_loops_buffer_of(t->ctx, part->type);
-    bool contiguous = !is_part(whole) && is_outermost(whole->type, axis);
+    bool contiguous = !tw_to_loops_is_part(whole) && is_outermost(whole->type, axis);
     tw_value *to = contiguous ? tw_to_loops_view_at(t, whole, shape, at)
                               : view_of_part(t, whole, whole->type, at, part->type);
     tw_to_loops_copy_shape(t, from, to, shape);

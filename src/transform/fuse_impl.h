@@ -5,6 +5,7 @@
 #include "base/map.h"
 #include "base/vec.h"
 #include "dialect/graph/graph.h"
+#include "dialect/graph/open_sizes.h"
 
 enum {
     TW_FUSE_MAX_OPS = 32,      /* operations of a group: bounds the size of a kernel's body */
@@ -66,8 +67,9 @@ typedef struct tw_fuser {
     bool explain; /* record on each group why its operands' producers are outside */
     TW_VEC(tw_fuse_node) nodes;
     TW_VEC(tw_fuse_group) groups;
-    tw_map numbers; /* operation -> node number + 1 */
-    tw_map origins; /* result of a group -> the value inside that it is */
+    tw_map numbers;       /* operation -> node number + 1 */
+    tw_map origins;       /* result of a group -> the value inside that it is */
+    tw_equal_sizes equal; /* in the fast versions of kernels */
 } tw_fuser;
 
 /* The node of an operation of this region, or -1. */
@@ -78,7 +80,7 @@ bool tw_fuse_is_injective(const tw_op *op);
 
 /* Whether op can be computed on the output tile of the anchor, element by element: JOINS, or why
  * not. */
-tw_fuse_why tw_fuse_fits_epilogue(const tw_op *op, const tw_op *anchor);
+tw_fuse_why tw_fuse_fits_epilogue(const tw_fuser *f, const tw_op *op, const tw_op *anchor);
 /* Whether node n may join the group that all its users are in, as one more producer: JOINS, or why
  * not. Sets *replicated to what the node's flag would be. */
 tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_group *group,

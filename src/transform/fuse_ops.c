@@ -105,7 +105,7 @@ static void grow_epilogue(tw_fuser *f, unsigned anchor, tw_fusion_class kind)
     while (why == TW_FUSE_WHY_JOINS && pending.n) {
         next = take_first(&pending);
         why = n == TW_FUSE_MAX_OPS ? TW_FUSE_WHY_LARGE
-                                   : tw_fuse_fits_epilogue(f->nodes.data[next].op, op);
+                                   : tw_fuse_fits_epilogue(f, f->nodes.data[next].op, op);
         if (why == TW_FUSE_WHY_JOINS && f->nodes.data[next].group >= 0)
             why = TW_FUSE_WHY_TAKEN;
         if (why != TW_FUSE_WHY_JOINS)
@@ -467,14 +467,38 @@ static void split_group(tw_fuser *f, int group)
     g->members.len = 1;
 }
 
+/* Every user of an open expand gets its own, which then vanishes in the user's group. */
+static void separate_open_expands(tw_context *ctx, tw_region *region)
+{
+    for (tw_op *op = region->first; op; op = op->next) {
+        if (!tw_graph_is_open_expand(op))
+            continue;
+        const tw_op *user = op->results[0].uses ? op->results[0].uses->user : NULL;
+        for (tw_use *u = op->results[0].uses, *next; u; u = next) {
+            next = u->next;
+            if (u->user == user || u->user->region != region)
+                continue;
+            tw_op *copy = tw_op_clone(tw_cloner_create(ctx), op);
+            tw_op_insert(copy, region, op);
+            tw_op_set_operand(u->user, u->index, tw_result(copy, 0));
+        }
+    }
+}
+
 static void fuse_region(tw_pass_run *pass, tw_region *region)
 {
     tw_arena *arena = tw_context_arena(pass->ctx);
-    tw_fuser f = {
-        .ctx = pass->ctx, .arena = arena, .region = region, .numbers = tw_map_make(arena)};
-    f.origins = tw_map_make(arena);
-    f.explain = tw_pass_int(pass, "explain", 0);
+    tw_fuser f = {.ctx = pass->ctx,
+                  .arena = arena,
+                  .region = region,
+                  .numbers = tw_map_make(arena),
+                  .origins = tw_map_make(arena),
+                  .explain = tw_pass_int(pass, "explain", 0),
+                  .equal = {pass->ctx, tw_map_make(arena)}};
+    separate_open_expands(pass->ctx, region);
     for (tw_op *op = region->first; op; op = op->next) {
+        if (tw_graph_is_open_expand(op))
+            tw_equal_sizes_add(&f.equal, op);
         tw_vec_push(arena, &f.nodes, ((tw_fuse_node){.op = op, .group = -1}));
         tw_map_put_ptr(&f.numbers, op, (void *)f.nodes.len);
     }

@@ -27,11 +27,6 @@ bool tw_fuse_is_injective(const tw_op *op)
            op->n_operands <= TW_FUSE_MAX_OPERANDS;
 }
 
-static bool same_shape(tw_type a, tw_type b)
-{
-    return a->rank == b->rank && !memcmp(a->dims, b->dims, a->rank * sizeof *a->dims);
-}
-
 static bool is_elementwise(const tw_op *op)
 {
     return tw_fuse_is_injective(op) && op->def->fusion <= TW_FUSE_BROADCAST;
@@ -81,16 +76,16 @@ static cost cost_of(const tw_op *op)
 }
 
 /* Whether the result surely has no more elements than the value. */
-static bool is_no_larger(tw_type result, tw_type value)
+static bool is_no_larger(const tw_fuser *f, tw_type result, tw_type value)
 {
     int64_t n, m;
-    return same_shape(result, value) ||
+    return tw_equal_shapes(&f->equal, result, value) ||
            (tw_type_static_count(result, &n) && tw_type_static_count(value, &m) && n <= m);
 }
 
 /* Whether `user`, computed once for each element of its result, needs elements of its operand i
  * more than once. */
-static bool repeats_operand(const tw_op *user, unsigned i)
+static bool repeats_operand(const tw_fuser *f, const tw_op *user, unsigned i)
 {
     tw_type result = user->results[0].type, value = tw_operand(user, i)->type;
     switch (tw_graph_kind_of(user)) {
@@ -107,15 +102,15 @@ static bool repeats_operand(const tw_op *user, unsigned i)
     case TW_GRAPH_GATHER:
     case TW_GRAPH_GATHER_ELEMENTS:
     case TW_GRAPH_GATHER_ND:
-        return !is_no_larger(result, value);
+        return !is_no_larger(f, result, value);
     default:
-        return !same_shape(result, value);
+        return !tw_equal_shapes(&f->equal, result, value);
     }
 }
 
 /* ---- Epilogues ---- */
 
-tw_fuse_why tw_fuse_fits_epilogue(const tw_op *op, const tw_op *anchor)
+tw_fuse_why tw_fuse_fits_epilogue(const tw_fuser *f, const tw_op *op, const tw_op *anchor)
 {
     if (op->def->traits & TW_TRAIT_TERMINATOR)
         return TW_FUSE_WHY_OUTPUT;
@@ -132,8 +127,9 @@ tw_fuse_why tw_fuse_fits_epilogue(const tw_op *op, const tw_op *anchor)
         return TW_FUSE_WHY_MOVES;
     if (!is_elementwise(op))
         return TW_FUSE_WHY_LARGE;
-    return same_shape(op->results[0].type, anchor->results[0].type) ? TW_FUSE_WHY_JOINS
-                                                                    : TW_FUSE_WHY_SHAPE;
+    return tw_equal_shapes(&f->equal, op->results[0].type, anchor->results[0].type)
+               ? TW_FUSE_WHY_JOINS
+               : TW_FUSE_WHY_SHAPE;
 }
 
 /* ---- Prologues of reductions ---- */
@@ -184,7 +180,7 @@ static tw_fuse_why fits_reduction(const tw_fuser *f, const tw_op *op, const tw_f
         before |= !user->epilogue;
     }
     if (behind)
-        return before ? TW_FUSE_WHY_CYCLE : tw_fuse_fits_epilogue(op, anchor);
+        return before ? TW_FUSE_WHY_CYCLE : tw_fuse_fits_epilogue(f, op, anchor);
     if (!rule.moves && !is_elementwise(op))
         return TW_FUSE_WHY_MOVES;
     return cost_of(op) <= rule.most ? TW_FUSE_WHY_JOINS : TW_FUSE_WHY_PASSES;
@@ -223,6 +219,9 @@ tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_grou
 {
     const tw_op *op = f->nodes.data[n].op;
     *replicated = false;
+    /* Of an open expand nothing is left in the fast version. */
+    if (tw_graph_is_open_expand(op) && group->kind != TW_FUSE_OPAQUE)
+        return group->members.len < TW_FUSE_MAX_OPS ? TW_FUSE_WHY_JOINS : TW_FUSE_WHY_LARGE;
     if (tw_is_graph(op, TW_GRAPH_CONCAT))
         return TW_FUSE_WHY_CONCAT;
     if (!tw_fuse_is_injective(op) || group->kind == TW_FUSE_OPAQUE)
@@ -239,7 +238,7 @@ tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_grou
         const tw_fuse_node *user = &f->nodes.data[tw_fuse_number(f, u->user)];
         bool is_anchor =
             group->kind == TW_FUSE_REDUCTION && u->user->def->fusion == TW_FUSE_REDUCTION;
-        *replicated |= user->replicated || (!is_anchor && repeats_operand(u->user, u->index));
+        *replicated |= user->replicated || (!is_anchor && repeats_operand(f, u->user, u->index));
     }
     if (*replicated && cost_of(op) != COST_FREE)
         return TW_FUSE_WHY_DEAR;
@@ -252,7 +251,7 @@ bool tw_fuse_is_flat(const tw_fuser *f, const tw_fuse_group *group, tw_type shap
         return false;
     for (size_t i = 0; i < group->members.len; i++) {
         const tw_op *op = f->nodes.data[group->members.data[i]].op;
-        if (!is_elementwise(op) || !same_shape(op->results[0].type, shape))
+        if (!is_elementwise(op) || !tw_equal_shapes(&f->equal, op->results[0].type, shape))
             return false;
     }
     return true;

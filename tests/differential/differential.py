@@ -2,10 +2,11 @@
 """Random graphs against onnxruntime.
 
     differential.py --tilewright COMMAND [--graphs N] [--seed S] [--jobs J] [--keep DIR]
+                    [--property NAME]...
 
 Each graph is computed by onnxruntime, without its optimisations, and by tilewright at -O 0 and
--O 3; one further property is drawn: a pass left out, another level or processor, other names, more
-outputs. A failing graph is cut down and kept in DIR as .onnx, .npz and .txt. The graph of seed S
+-O 3, for known and for any sizes; one further property is drawn: a pass left out, another level or
+processor, other names, more outputs. A failing graph is cut down and kept in DIR as .onnx, .npz and .txt. The graph of seed S
 depends on S alone: --graphs 1 --seed S repeats it.
 """
 import argparse
@@ -28,7 +29,7 @@ except ImportError as missing:
 from generate import generate
 from reduce import reduce
 from reference import Unusable
-from runner import Failure, Tilewright, check_graph
+from runner import PROPERTIES, Failure, Tilewright, check_graph
 
 
 @dataclass
@@ -44,7 +45,9 @@ def check_seed(arguments):
     seed, args = arguments
     verdict = Verdict(seed)
     tw = Tilewright(args.tilewright)
-    check = lambda candidate: check_graph(tw, candidate, random.Random(seed))  # noqa: E731
+    def check(candidate):
+        return check_graph(tw, candidate, random.Random(seed), args.property)
+
     try:
         graph = generate(seed, args.only)
         verdict.nodes = len(graph.nodes)
@@ -101,6 +104,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--keep", type=Path, default=Path("differential-failures"))
     parser.add_argument("--only", action="append", help="families to draw from")
+    parser.add_argument("--property", action="append", default=[], choices=PROPERTIES,
+                        help="to check on every graph, in the place of one that is drawn")
     parser.add_argument("--no-reduce", dest="reduce", action="store_false")
     args = parser.parse_args()
     args.tilewright = os.path.abspath(args.tilewright)

@@ -57,10 +57,10 @@ def finish(b):
 
 
 def name_sizes(b, graph):
-    """Sizes of inputs become symbols: none, some or all; equal ones may have one name. Not those of
-    1, as a symbol is taken for the size that it meets in broadcasting."""
-    share, together = b.choice((0, 0.3, 0.3, 1)), b.chance(0.5)
+    """Sizes of inputs become symbols: none, some or all; equal ones may have one name. Sizes of 1
+    as well: a symbol may meet another one in broadcasting, and either may be 1."""
+    share, together = b.choice((0, 0.3, 0.3, 1)), b.chance(0.4)
     for name, array in graph.inputs.items():
         for i, size in enumerate(array.shape):
-            if size != 1 and b.chance(share):
+            if b.chance(share if size != 1 else share / 2):
                 graph.symbols[name, i] = f"n{size}" if together else f"{name}_{i}"

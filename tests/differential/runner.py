@@ -72,9 +72,11 @@ def check(kind, expected, actual):
         raise Failure(kind, f"output {wrong[0]}: {wrong[1]}", wrong[0])
 
 
-# What the runtime says of sizes that code for any size does not cover: a computed size of 1 that was
-# taken for the one it meets in broadcasting, or a window that onnxruntime lets reach beyond.
-NOT_COVERED = ("sizes that must agree", "does not fit into")
+# What the runtime says of sizes that code for any size does not cover: a window that onnxruntime
+# lets reach beyond, elements to keep where there are none.
+NOT_COVERED = ("does not fit into", "the condition chooses element")
+# Sizes to try in the place of others: those that broadcast above all.
+SIZES = (1, 1, 1, 1, 0, 2, 3, 5, 8, 17)
 
 
 def check_any_size(tw, graph, expected, level, random):
@@ -113,7 +115,7 @@ def at_other_sizes(graph, random, tries=6):
              if name in graph.inputs}
     found = None
     for symbol in random.sample(list(sizes), min(tries, len(sizes))):
-        changed = sizes | {symbol: random.choice((2, 3, 5, 8, 17))}
+        changed = sizes | {symbol: random.choice(SIZES)}
         other = graph.resized(changed)
         try:
             compute(other)
@@ -128,8 +130,9 @@ PASSES = ("canonicalize", "eliminate-common-subexpr", "fold-constants", "dce", "
           "simplify-loops", "specialize-loops")
 
 
-def check_graph(tw, graph, random):
-    """All properties of one graph; raises Failure. False: it needs to be compiled for its sizes."""
+def check_graph(tw, graph, random, properties=()):
+    """All that holds of one graph; raises Failure. Of further properties those given, in the place
+    of other sizes, or one that is drawn. False: it needs to be compiled for its sizes."""
     expected = Expected(graph)
     at_0 = check_level(tw, graph, expected, "-O0")
     at_3 = check_level(tw, graph, expected, "-O3")
@@ -138,25 +141,26 @@ def check_graph(tw, graph, random):
         if text:
             raise Failure("-O3 against -O0", f"output {name}: {text}", name)
     general = True
-    if graph.symbols:
+    if graph.symbols and not properties:
         general = check_any_size(tw, graph, expected, random.choice(("-O0", "-O3", "-O3")), random)
-    which = random.random()
-    if which < 0.4:
-        check_level(tw, graph, expected, "-O3", f"--disable-pass={random.choice(PASSES)}")
-    elif which < 0.5:
-        check_level(tw, graph, expected, random.choice(("-O1", "-O2")))
-    elif which < 0.6:
-        check_level(tw, graph, expected, "-O3", random.choice(("--precise", "--threads=3")))
-    elif which < 0.7:
-        check_level(tw, graph, expected, "-O3", f"--cpu=x86-64-v{random.choice((2, 3))}")
-    elif which < 0.85:
-        check_names(tw, graph, at_3)
-    else:
-        check_outputs(tw, graph, expected, random)
+    drawn = random.choices(list(SHARES), list(SHARES.values()))
+    for name in properties or drawn:
+        PROPERTIES[name](tw, graph, expected, at_3, random)
     return general
 
 
-def check_names(tw, graph, actual):
+def check_option(*options):
+    def check_one(tw, graph, expected, _, random):
+        check_level(tw, graph, expected, "-O3", random.choice(options))
+    return check_one
+
+
+def check_passes(tw, graph, expected, *_):
+    for name in PASSES:
+        check_level(tw, graph, expected, "-O3", f"--disable-pass={name}")
+
+
+def check_names(tw, graph, _expected, actual, _random):
     """Names do not matter: the same bits."""
     renamed, names = graph.renamed()
     again = tw.run(renamed, "-O3")
@@ -166,7 +170,7 @@ def check_names(tw, graph, actual):
                           f"{difference(again[names[name]], array, 0)}", name)
 
 
-def check_outputs(tw, graph, expected, random):
+def check_outputs(tw, graph, expected, _actual, random):
     """More outputs change none of the others."""
     inner = [name for name in graph.producers() if name not in graph.outputs]
     more = random.sample(inner, min(len(inner), 3))
@@ -175,3 +179,18 @@ def check_outputs(tw, graph, expected, random):
     for name in more:
         if name not in actual or actual[name].shape != graph.values[name].shape:
             raise Failure("further outputs", f"{name} is missing or of another shape", name)
+
+
+PROPERTIES = {
+    "names": check_names,
+    "outputs": check_outputs,
+    "pass": check_option(*(f"--disable-pass={name}" for name in PASSES)),
+    "passes": check_passes,
+    "levels": check_option("-O1", "-O2"),
+    "precise": check_option("--precise"),
+    "threads": check_option("--threads=3"),
+    "processors": check_option("--cpu=x86-64-v2", "--cpu=x86-64-v3"),
+}
+# How often each is drawn.
+SHARES = {"pass": 40, "names": 15, "outputs": 15, "levels": 10, "processors": 10, "precise": 5,
+          "threads": 5}

@@ -1,5 +1,6 @@
 """All cases, from the tables of each family of operators."""
 import cases_attention
+import cases_broadcast
 import cases_linear
 import cases_norm
 import cases_onnx
@@ -8,6 +9,6 @@ import cases_trees
 
 
 def all_cases():
-    for family in (cases_attention, cases_linear, cases_norm, cases_onnx, cases_quant,
-                   cases_trees):
+    for family in (cases_attention, cases_broadcast, cases_linear, cases_norm, cases_onnx,
+                   cases_quant, cases_trees):
         yield from family.cases()

@@ -190,7 +190,7 @@ static void contradictions(void **state)
                         "input 'x' says 3");
     assert_int_equal(run(s, 3, 5, 3, 7), TW_STATUS_RUN);
     const char *error = tw_last_error();
-    assert_non_null(strstr(error, "'others' and 'rows' are not equal"));
+    assert_non_null(strstr(error, "'rows' and 'others' are neither equal nor 1"));
     assert_non_null(strstr(error, "(batch = 3, rows = 5, others = 7)"));
     const int64_t wrong[] = {1, 2, 9};
     assert_int_equal(tw_session_set_input_shape(s, 0, data[0], wrong, 3), TW_STATUS_INVALID);

@@ -269,7 +269,8 @@ static bool count_op(tw_op *op, void *data)
     census *c = data;
     bool step = is_step(c->cg, op);
     c->steps += step;
-    c->divisible = c->divisible && (step || is_place(op) || tw_core_kind_of(op) != TW_CORE_COUNT);
+    c->divisible = c->divisible && (step || is_place(op) || tw_is_loop(op, TW_LOOP_IF) ||
+                                    tw_core_kind_of(op) != TW_CORE_COUNT);
     return true;
 }
 

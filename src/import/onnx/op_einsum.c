@@ -253,6 +253,30 @@ static tw_value *as_matrices(tw_gb *g, term *t, const classes *c, const unsigned
     return tw_gb_reshape(g, t->value, c->n_batch + 2, dims);
 }
 
+static tw_expr *size_of(const term *t, tw_expr *dims, unsigned char label)
+{
+    memcpy(dims, t->value->type->dims, t->rank * sizeof *dims);
+    for (unsigned i = 0; i < t->rank; i++)
+        if (t->labels[i] == label)
+            return &dims[i];
+    return NULL;
+}
+
+/* The axes of a label get one size in both; batches are broadcast by the product. */
+static bool widen(tw_gb *g, term *a, term *b, unsigned char label)
+{
+    tw_expr dims[2][TW_MAX_RANK];
+    tw_expr *x = size_of(a, dims[0], label), *y = size_of(b, dims[1], label);
+    tw_expr size = tw_gb_common_size(g, *x, *y);
+    if (!size)
+        return tw_gb_error(g, "%s and %s differ in the size of a label",
+                           tw_gb_type_text(g, a->value->type), tw_gb_type_text(g, b->value->type));
+    *x = *y = size;
+    a->value = tw_gb_expand(g, a->value, a->rank, dims[0]);
+    b->value = a->value ? tw_gb_expand(g, b->value, b->rank, dims[1]) : NULL;
+    return b->value;
+}
+
 /* a becomes the product of a and b, summed over what is not kept. */
 static bool join(tw_gb *g, term *a, term *b, label_set kept)
 {
@@ -261,6 +285,9 @@ static bool join(tw_gb *g, term *a, term *b, label_set kept)
     unsigned rank = c.n_batch + c.n_left + c.n_right;
     if (rank > TW_MAX_RANK)
         return tw_gb_error(g, "more than %d dimensions", TW_MAX_RANK);
+    for (unsigned i = 0; i < c.n_inner; i++)
+        if (!widen(g, a, b, c.inner[i]))
+            return false;
     tw_value *x = as_matrices(g, a, &c, c.left, c.n_left, c.inner, c.n_inner);
     tw_value *y = as_matrices(g, b, &c, c.inner, c.n_inner, c.right, c.n_right);
     tw_value *z = tw_gb_matmul(g, x, y, false, false);

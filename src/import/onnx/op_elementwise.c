@@ -293,8 +293,10 @@ bool tw_onnx_op_mod(tw_onnx_node *n)
         return tw_onnx_set(n, 0, tw_gb_binary(g, TW_GRAPH_MOD, n->in[0], n->in[1]));
     if (n->in[0]->type->elem != n->in[1]->type->elem)
         return tw_onnx_error(n, "operands of different element types");
+    tw_value *operands[2] = {tw_gb_fit(g, n->in[0], rank, dims),
+                             tw_gb_fit(g, n->in[1], rank, dims)};
     return tw_onnx_set(n, 0,
-                       TW_GB_EMIT(g, MOD, n->in, 2,
+                       TW_GB_EMIT(g, MOD, operands, 2,
                                   tw_type_tensor(n->ctx, n->in[0]->type->elem, rank, dims, NULL),
                                   {"fmod", tw_attr_bool(n->ctx, true)}));
 }

@@ -130,16 +130,24 @@ bool tw_onnx_op_compress(tw_onnx_node *n)
     } else if (!tw_onnx_axis(n, tw_onnx_int(n, "axis", 0, &ok), x->type->rank, &axis) || !ok) {
         return false;
     }
+    if (!x)
+        return false;
+    tw_expr size = x->type->dims[axis];
     if (!condition) {
         tw_expr dims[TW_MAX_RANK];
         tw_onnx_declared_dims(n, 0, x->type->rank, dims);
-        return tw_onnx_set(n, 0,
-                           tw_gb_gather(g, x, tw_onnx_nonzero(n, n->in[1], dims[axis]), axis));
+        tw_expr used = tw_expr_binary(n->ctx, TW_EXPR_MIN, n->in[1]->type->dims[0], size);
+        tw_value *first = tw_gb_slice_axis(g, n->in[1], 0, tw_gb_const(g, 0), 1, used);
+        return tw_onnx_set(n, 0, tw_gb_gather(g, x, tw_onnx_nonzero(n, first, dims[axis]), axis));
     }
     int64_t *indices = TW_NEW_ARRAY(n->im->arena, int64_t, count + 1);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count && !(tw_expr_is_const(size) && (int64_t)i >= size->value); i++)
         if (condition[i])
             indices[kept++] = (int64_t)i;
+    if (kept && !tw_gb_check(g, tw_expr_addc(n->ctx, size, -1 - indices[kept - 1]),
+                             "the condition chooses element %lld of an axis of '%s'",
+                             (long long)indices[kept - 1], tw_print_expr(n->ctx, size, NULL)))
+        return false;
     return tw_onnx_set(n, 0, tw_gb_gather(g, x, tw_gb_ints(g, indices, kept), axis));
 }
 

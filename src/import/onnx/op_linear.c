@@ -52,12 +52,8 @@ bool tw_onnx_op_gemm(tw_onnx_node *n)
     tw_value *c = tw_onnx_in(n, 2);
     if (!y || !c || beta == 0)
         return tw_onnx_set(n, 0, y);
-    tw_type type = y->type;
-    y = tw_gb_binary(g, TW_GRAPH_ADD, y, scaled(g, c, beta));
-    if (y && (y->type->rank != 2 || tw_gb_differ(g, y->type->dims[0], type->dims[0]) ||
-              tw_gb_differ(g, y->type->dims[1], type->dims[1])))
-        return tw_onnx_error(n, "input 2, %s, does not broadcast to the product's shape",
-                             tw_gb_type_text(g, c->type));
+    c = tw_gb_fit(g, scaled(g, c, beta), 2, y->type->dims);
+    y = tw_gb_binary(g, TW_GRAPH_ADD, y, c);
     return tw_onnx_set(n, 0, y);
 }
 

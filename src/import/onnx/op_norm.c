@@ -238,13 +238,15 @@ bool tw_onnx_op_mean_variance_normalization(tw_onnx_node *n)
         count = 3;
     if (!ok || !tw_onnx_axes(n, axes ? axes : usual, count, n->in[0]->type->rank, &set))
         return false;
-    tw_value *x = n->in[0], *mean = tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, x, set, true);
+    tw_elem elem = n->in[0]->type->elem, work = tw_elem_bits(elem) < 32 ? TW_F32 : elem;
+    tw_value *x = tw_gb_cast(g, n->in[0], work); /* half precision keeps little of x - mean */
+    tw_value *mean = tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, x, set, true);
     tw_value *d = tw_gb_binary(g, TW_GRAPH_SUB, x, mean);
     tw_value *variance =
         tw_gb_reduce(g, TW_GRAPH_REDUCE_MEAN, tw_gb_binary(g, TW_GRAPH_MUL, d, d), set, true);
     tw_value *deviation =
         tw_gb_binary_scalar(g, TW_GRAPH_ADD, tw_gb_unary(g, TW_GRAPH_SQRT, variance), 1e-9);
-    return tw_onnx_set(n, 0, tw_gb_binary(g, TW_GRAPH_DIV, d, deviation));
+    return tw_onnx_set(n, 0, tw_gb_cast(g, tw_gb_binary(g, TW_GRAPH_DIV, d, deviation), elem));
 }
 
 /* x / norm along an axis; 0 where the norm is 0 */

@@ -169,17 +169,17 @@ bool tw_onnx_op_expand(tw_onnx_node *n)
     for (unsigned i = 0; i < rank; i++) { /* from the last axis */
         tw_expr own = i < x->rank ? x->dims[x->rank - 1 - i] : one;
         tw_expr to = i < count ? shape[count - 1 - i] : one;
-        dims[rank - 1 - i] = to == one || (tw_expr_is_const(own) && own != one) ? own : to;
+        tw_expr size = tw_gb_common_size(g, own, to);
+        if (!size)
+            return tw_onnx_error(n, "%s does not broadcast to dimension %u of the given shape",
+                                 tw_gb_type_text(g, x), (unsigned)count - 1 - i);
+        dims[rank - 1 - i] = size;
+        if (!tw_gb_check_common(g, to, size))
+            return false;
     }
     tw_value *y = n->in[0];
     if (rank > y->type->rank)
         y = tw_gb_unsqueeze(g, y, (1u << (rank - y->type->rank)) - 1);
-    for (unsigned i = 0; i < count; i++) {
-        tw_expr to = shape[count - 1 - i], got = dims[rank - 1 - i];
-        if (to != one && tw_gb_differ(g, to, got))
-            return tw_onnx_error(n, "%s does not broadcast to dimension %u of the given shape",
-                                 tw_gb_type_text(g, x), (unsigned)count - 1 - i);
-    }
     return tw_onnx_set(n, 0, tw_gb_expand(g, y, rank, dims));
 }
 
