@@ -19,7 +19,7 @@ static tw_fuse_why behind_epilogue(const tw_fuser *f, const tw_fuse_group *group
     if (f->nodes.data[group->stop].op == user || group->why == TW_FUSE_WHY_NESTED ||
         group->why == TW_FUSE_WHY_OUTPUT || group->why == TW_FUSE_WHY_RESULTS)
         return group->why;
-    tw_fuse_why own = tw_fuse_fits_epilogue(user, f->nodes.data[group->anchor].op);
+    tw_fuse_why own = tw_fuse_fits_epilogue(f, user, f->nodes.data[group->anchor].op);
     return own != TW_FUSE_WHY_JOINS ? own : TW_FUSE_WHY_CYCLE;
 }
 
