@@ -14,6 +14,10 @@ foreach(tool tilewright tilewright-opt)
   endif()
 endforeach()
 
+if(TARGET tilewright_image)
+  install(TARGETS tilewright_image LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
 if(TARGET tilewright_runtime)
   set_target_properties(tilewright_headers PROPERTIES EXPORT_NAME headers)
   set_target_properties(tilewright_runtime_shared PROPERTIES EXPORT_NAME runtime)

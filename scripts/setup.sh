@@ -2,7 +2,9 @@
 # Installs what building and testing need on Debian 12 or Ubuntu 24.04: system packages, and a
 # Python environment (.venv) for the tests. Does nothing when all is there.
 #
-#   scripts/setup.sh [build|test|lint|fuzz]...     default: build test
+#   scripts/setup.sh [build|test|lint|fuzz|image]...     default: build test
+#
+# `image` is what libtilewright-image.so needs, for models that decode pictures; `test` has it, too.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,6 +14,7 @@ libpng-dev"
 test="libcmocka-dev llvm-19-tools python3 python3-venv ca-certificates"
 lint="clang-format-19 clang-tidy-19"
 fuzz="clang-19 libclang-rt-19-dev"
+image="libjpeg-dev libtiff-dev libwebp-dev libopenjp2-7-dev" # and libpng-dev, above
 
 [ $# -gt 0 ] || set -- build test
 packages=
@@ -19,10 +22,11 @@ python=
 for part in "$@"; do
     case $part in
     build) packages="$packages $build" ;;
-    test) packages="$packages $test" python=1 ;;
+    test) packages="$packages $test $image" python=1 ;;
+    image) packages="$packages $image" ;;
     lint) packages="$packages $lint" ;;
     fuzz) packages="$packages $fuzz" ;;
-    *) echo "setup.sh: unknown part '$part'; one of build, test, lint, fuzz" >&2; exit 2 ;;
+    *) echo "setup.sh: unknown part '$part'; one of build, test, lint, fuzz, image" >&2; exit 2 ;;
     esac
 done
 

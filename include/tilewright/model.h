@@ -88,7 +88,8 @@ typedef struct tw_abi_value {
  * the dims are given; the routine sets the dims and the data, which it takes from host->alloc and
  * which the caller frees. `params` are numbers that belong to the operation. Returns 0, or a code
  * > 0 after host->error. The runtime has the routines of artifact/abi.h; a program or a plugin adds
- * its own by tw_routine_register (runtime.h). */
+ * its own by tw_routine_register (runtime.h). A further one, tw_rt_WORD_REST, is looked for in a
+ * library libtilewright-WORD.so that exports it under that name (src/plugins/image). */
 typedef int32_t (*tw_abi_routine)(const tw_abi_host *host, const tw_abi_value *in, uint32_t n_in,
                                   tw_abi_value *out, uint32_t n_out, const int64_t *params);
 

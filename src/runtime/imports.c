@@ -125,10 +125,17 @@ static void *find(const char *name)
     return NULL;
 }
 
-static const char *hint(const char *name)
+static tw_status missing(const char *model, const char *name)
 {
+    char library[64];
     bool routine = !strncmp(name, TW_ROUTINE_PREFIX, strlen(TW_ROUTINE_PREFIX));
-    return routine ? "; who brings it along makes it known by tw_routine_register" : "";
+    if (!routine || !tw_routine_library(name, library, sizeof library))
+        return tw_fail(TW_STATUS_UNSUPPORTED,
+                       "model '%s' calls '%s', which this runtime does not have", model, name);
+    return tw_fail(TW_STATUS_UNSUPPORTED,
+                   "model '%s' calls '%s', which is in neither this runtime nor a library %s; who "
+                   "brings it along otherwise makes it known by tw_routine_register",
+                   model, name, library);
 }
 
 tw_status tw_imports_bind(const tw_abi_model *model)
@@ -136,9 +143,7 @@ tw_status tw_imports_bind(const tw_abi_model *model)
     for (uint32_t i = 0; i < model->n_imports; i++) {
         void *function = find(model->imports[i].name);
         if (!function)
-            return tw_fail(TW_STATUS_UNSUPPORTED,
-                           "model '%s' calls '%s', which this runtime does not have%s", model->name,
-                           model->imports[i].name, hint(model->imports[i].name));
+            return missing(model->name, model->imports[i].name);
         /* Two loads of one file may do this at once, with the same values. */
         __atomic_store_n(model->imports[i].slot, function, __ATOMIC_RELAXED);
     }

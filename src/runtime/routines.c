@@ -42,7 +42,7 @@ tw_abi_routine tw_routine_find(const char *name)
     pthread_mutex_lock(&lock);
     tw_abi_routine found = look_up(name);
     pthread_mutex_unlock(&lock);
-    return found;
+    return found ? found : tw_routine_load(name);
 }
 
 static tw_status add(const char *name, tw_abi_routine function)

@@ -7,8 +7,12 @@
 
 #include <stdbool.h>
 
-/* The routine of that name, of the runtime or registered; NULL when there is none. */
+/* The routine of that name, of the runtime, registered, or in a library of its own; NULL when there
+ * is none. */
 tw_abi_routine tw_routine_find(const char *name);
+/* The one in the library that may hold it, loaded; NULL. The name of that library; false: none. */
+tw_abi_routine tw_routine_load(const char *name);
+bool tw_routine_library(const char *name, char *library, size_t size);
 
 #define DECLARE(name)                                                                              \
     int32_t tw_rt_##name(const tw_abi_host *host, const tw_abi_value *in, uint32_t n_in,           \

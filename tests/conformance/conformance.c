@@ -17,6 +17,7 @@ typedef struct args {
     int levels[4];
     size_t n_levels;
     bool update, verbose;
+    const char *without;
     char **words;
     size_t n_words;
 } args;
@@ -24,6 +25,7 @@ typedef struct args {
 static const struct argp_option options[] = {
     {"data", 'd', "DIR", 0, "onnx/backend/test/data of the onnx package", 0},
     {"list", 'l', "FILE", 0, "The list of cases that do not pass", 0},
+    {"without", 'w', "WORD", 0, "Leave out cases whose names contain it", 0},
     {"level", 'O', "LEVEL", 0, "Run at this level (default: 0 and 3)", 0},
     {"jobs", 'j', "N", 0, "Processes at once (default: the CPUs it may use)", 0},
     {"seconds", 's', "N", 0, "Time for one case (default 300)", 0},
@@ -51,6 +53,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
         return 0;
     case 'l':
         a->list = arg;
+        return 0;
+    case 'w':
+        a->without = arg;
         return 0;
     case 'O':
         if (a->n_levels == sizeof a->levels / sizeof *a->levels)
@@ -115,6 +120,15 @@ static void judge(const args *a, const conf_list *list, const conf_case *c, int 
                                       : "");
 }
 
+static void leave_out(const char *word, conf_cases *cases)
+{
+    size_t n = 0;
+    for (size_t i = 0; word && i < cases->n; i++)
+        if (!strstr(cases->items[i].key, word))
+            cases->items[n++] = cases->items[i];
+    cases->n = word ? n : cases->n;
+}
+
 static bool report(const args *a, conf_list *list, const conf_jobs *jobs,
                    const conf_result *results)
 {
@@ -155,6 +169,7 @@ int main(int argc, char **argv)
     }
     if (!conf_find(a.data, a.words, a.n_words, &cases))
         return 2;
+    leave_out(a.without, &cases);
     conf_jobs jobs = {&cases, a.levels, a.n_levels, a.jobs, a.seconds, (size_t)a.megabytes << 20};
     conf_result *results = calloc(cases.n * a.n_levels + 1, sizeof *results);
     if (!results || !conf_run_all(&jobs, results)) {

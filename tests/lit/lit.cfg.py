@@ -7,6 +7,7 @@
 #   %python     the interpreter that runs lit
 #   %npz        makes arrays: RUN: %npz %t.npz in/x=f4:1,2,3 (see npz.py)
 #   %exits      runs a command: RUN: %exits 2 %tw no-such-verb fails unless it exits with 2
+#   REQUIRES: image   libtilewright-image.so was built
 #   %examples   the plugins built of examples/, as %examples/libNAME.so
 import os
 import sys
@@ -35,6 +36,8 @@ config.substitutions += [
     (r"%exits\b", script("exits.py")),
     (r"%examples\b", os.path.join(config.tw_build, "examples")),
 ]
+if os.path.exists(os.path.join(config.tw_build, "bin", "libtilewright-image.so")):
+    config.available_features.add("image")
 for name in ("ASAN_OPTIONS", "LSAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]

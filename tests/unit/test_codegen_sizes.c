@@ -303,6 +303,7 @@ static void unknown_routine(void **state)
     assert_true(fd >= 0 && tw_artifact_write_fd(ctx, &a, fd));
     assert_int_equal(tw_model_load_fd(fd, "test", NULL, &model), TW_STATUS_UNSUPPORTED);
     assert_non_null(strstr(tw_last_error(), "tw_rt_nobody_has"));
+    assert_non_null(strstr(tw_last_error(), "libtilewright-nobody.so"));
     assert_non_null(strstr(tw_last_error(), "tw_routine_register"));
     close(fd);
     tw_context_destroy(ctx);

@@ -1,6 +1,8 @@
 /* op_routine.c: operators that a routine of the runtime computes. */
 #include "import/onnx/import.h"
 
+#include <string.h>
+
 bool tw_onnx_op_unique(tw_onnx_node *n)
 {
     bool ok = true;
@@ -26,6 +28,31 @@ bool tw_onnx_op_unique(tw_onnx_node *n)
     for (unsigned i = 0; i < 4; i++)
         tw_onnx_set(n, i, out[i]);
     return true;
+}
+
+/* What a file that cannot be decoded becomes is a picture without pixels, so sizes differ freely.
+ */
+bool tw_onnx_op_image_decoder(tw_onnx_node *n)
+{
+    static const char *const formats[] = {"RGB", "BGR", "Grayscale"};
+    bool ok = true;
+    int64_t format = 3;
+    const char *name = tw_onnx_string(n, "pixel_format", "RGB", &ok);
+    for (int i = 0; ok && i < 3; i++)
+        if (!strcmp(name, formats[i]))
+            format = i;
+    if (!ok || !tw_onnx_check_elem(n, 0, 1 << TW_U8))
+        return false;
+    if (format == 3 || n->in[0]->type->rank != 1)
+        return tw_onnx_error(n,
+                             "input 0 is %s and pixel_format '%s'; a vector of bytes and RGB, BGR "
+                             "or Grayscale are accepted",
+                             tw_gb_type_text(n->g, n->in[0]->type), name);
+    tw_expr height = tw_onnx_new_size(n), width = tw_onnx_new_size(n);
+    tw_onnx_result result = {TW_U8, 3, {height, width, tw_gb_const(n->g, format == 2 ? 1 : 3)}};
+    tw_value *out;
+    return tw_onnx_routine(n, "image_decode", n->in, 1, &format, 1, &result, 1, &out) &&
+           tw_onnx_set(n, 0, out);
 }
 
 /* A scalar of that type: input i, or what stands for one that is left out. */
