@@ -3,7 +3,7 @@ import itertools
 
 import numpy as np
 
-from case import Case
+from case import Case, evaluate
 from cases_linear import F16, F32, F64, rand
 
 
@@ -135,6 +135,38 @@ def ngrams():
                  "max_skip_count": skips}
         yield onnx("TfIdfVectorizer", [row], attrs, opset=9)
         yield onnx("TfIdfVectorizer", [row.astype(np.int32)], {**attrs, **weights}, opset=9)
+        texts = {k: v for k, v in attrs.items() if k != "pool_int64s"}
+        texts["pool_strings"] = [str(i) for i in pool["pool_int64s"]]
+        yield onnx("TfIdfVectorizer", [row.astype(str).astype(object)], {**texts, **weights},
+                   opset=9, const=(0,))
+
+
+def roi_pools():
+    x = rand(2, 3, 9, 12)
+    rois = np.array([[0, 0, 0, 8, 8], [1, -3, 2, 4, 10], [1, 1.5, 0.5, 3, 2.5], [0, 5, 5, 30, 9],
+                     [1, 20, 3, 25, 4], [0, 6, 6, 2, 2]], F32)
+    for scale, shape in itertools.product((1.0, 0.5), ((3, 2), (1, 1), (7, 5))):
+        yield onnx("MaxRoiPool", [x, rois], {"pooled_shape": shape, "spatial_scale": scale},
+                   dims={0: (None, None, "h", None), 1: ("regions", None)})
+
+
+def first_versions():
+    """Forms of operator set 1, which onnxruntime has in later ones alone."""
+    x = rand(2, 6, 4)
+    parts = [x[:, :1], x[:, 1:4], x[:, 4:]]
+    yield onnx("Split", [x, np.array([1, 3, 2], np.int64)], {"axis": 1}, outputs=3, opset=1,
+               const=(1,), expected=parts)
+    yield onnx("Split", [x], {"axis": 1, "split": [1, 3, 2]}, outputs=3, opset=1, expected=parts)
+    yield onnx("Split", [x], {"axis": 1}, outputs=3, opset=1, expected=np.split(x, 3, 1))
+    scale, bias = rand(6), rand(6)
+    y = evaluate("InstanceNormalization", [x, scale, bias], {"epsilon": 0.1})
+    yield onnx("InstanceNormalization", [x, scale, bias], {"epsilon": 0.1, "consumed_inputs": [0]},
+               opset=1, expected=[y])
+    for op, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4)):
+        inputs = [rand(3, 2, 4), rand(1, gates * 5, 4), rand(1, gates * 5, 5)]
+        attrs = {"hidden_size": 5}
+        y = evaluate(op, inputs, attrs)
+        yield onnx(op, inputs, {**attrs, "output_sequence": 1}, opset=1, expected=[y])
 
 
 def moments(mean, deviation, low=None, high=None):
@@ -194,4 +226,6 @@ def cases():
     yield from training()
     yield from states()
     yield from ngrams()
+    yield from roi_pools()
+    yield from first_versions()
     yield from random()

@@ -60,7 +60,8 @@ static const tw_expr *bind_parts(tw_onnx_node *n, unsigned axis)
                               "sizes of the parts, and their sum");
 }
 
-/* Sizes of the parts: given, or equal with a smaller last one (operator set 18). */
+/* Sizes of the parts: given, or equal with a smaller last one (operator set 18). They are an
+ * attribute in operator sets 2 to 12, an input since, and either in the first. */
 static const tw_expr *split_sizes(tw_onnx_node *n, unsigned axis)
 {
     tw_expr size = n->in[0]->type->dims[axis];
@@ -68,14 +69,15 @@ static const tw_expr *split_sizes(tw_onnx_node *n, unsigned axis)
     size_t count = 0;
     tw_gb *g = n->g;
     const tw_expr *given = NULL;
+    bool attribute = n->version < 13 && !tw_onnx_in(n, 1);
     tw_expr *sizes = TW_NEW_ARRAY(n->im->arena, tw_expr, n->n_out + 1);
-    if (n->version >= 13 && !tw_onnx_is_known(n, 1))
+    if (!attribute && !tw_onnx_is_known(n, 1))
         return bind_parts(n, axis);
-    if (n->version >= 13 && tw_onnx_in(n, 1)) {
+    if (tw_onnx_in(n, 1)) {
         given = tw_onnx_known_exprs(n, 1, &count);
         if (!given)
             return NULL;
-    } else if (n->version < 13) {
+    } else if (attribute) {
         const int64_t *ints = tw_onnx_int_list(n, "split", &count, &ok);
         for (size_t i = 0; ints && i < count && i < n->n_out; i++)
             sizes[i] = tw_gb_const(g, ints[i]);

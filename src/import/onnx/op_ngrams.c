@@ -1,4 +1,5 @@
-/* op_ngrams.c: TfIdfVectorizer over integers: how often each n-gram of a pool occurs.
+/* op_ngrams.c: TfIdfVectorizer: how often each n-gram of a pool occurs. Strings are numbered by a
+ * table, the pool's by their places in it, all others -1.
  *
  * An n-gram with skip s takes every (s + 1)th element. All places of a length and skip are compared
  * with all n-grams of that length at once:
@@ -14,6 +15,7 @@ typedef struct ngrams {
     tw_onnx_node *n;
     tw_gb *g;
     const int64_t *pool, *starts, *places; /* n-grams of length k + 1 begin at starts[k] */
+    const Onnx__AttributeProto *texts;     /* the pool, if it is of strings */
     size_t n_pool, n_starts, n_places;
     const float *weights;
     int64_t least, most, skips, width; /* width: of the result */
@@ -21,12 +23,47 @@ typedef struct ngrams {
     tw_value *x;                       /* [batch, elements] i64 */
 } ngrams;
 
+/* The pool as numbers: a string's is its last place, which is what a table gives for it. */
+static void number_texts(ngrams *a)
+{
+    tw_arena *arena = a->n->im->arena;
+    tw_map last = tw_map_make(arena);
+    a->n_pool = a->texts->n_strings;
+    int64_t *pool = TW_NEW_ARRAY(arena, int64_t, a->n_pool);
+    for (size_t i = 0; i < a->n_pool; i++)
+        tw_map_put(&last, a->texts->strings[i].data, a->texts->strings[i].len,
+                   (void *)(uintptr_t)(i + 1));
+    for (size_t i = 0; i < a->n_pool; i++)
+        pool[i] = (int64_t)(uintptr_t)tw_map_get(&last, a->texts->strings[i].data,
+                                                 a->texts->strings[i].len) -
+                  1;
+    a->pool = pool;
+}
+
+/* The input as i64: strings by their places in the pool. */
+static tw_value *numbers(ngrams *a)
+{
+    tw_gb *g = a->g;
+    tw_value *x = a->n->in[0], *out;
+    if (!a->texts)
+        return tw_gb_cast(g, x, TW_I64);
+    int64_t *places = TW_NEW_ARRAY(g->arena, int64_t, a->n_pool);
+    for (size_t i = 0; i < a->n_pool; i++)
+        places[i] = (int64_t)i;
+    tw_value *operands[4] = {x, tw_onnx_text_constant(a->n, a->texts->strings, a->n_pool, 1),
+                             tw_gb_ints(g, places, a->n_pool), tw_gb_scalar(g, TW_I64, -1)};
+    tw_onnx_result result = {TW_I64, x->type->rank, {NULL}};
+    for (unsigned i = 0; i < x->type->rank; i++)
+        result.dims[i] = x->type->dims[i];
+    return tw_onnx_routine(a->n, "look_up", operands, 4, NULL, 0, &result, 1, &out) ? out : NULL;
+}
+
 static bool read_ngrams(ngrams *a)
 {
     bool ok = true;
     tw_onnx_node *n = a->n;
     size_t n_weights;
-    const Onnx__AttributeProto *strings = tw_onnx_attr(n, "pool_strings");
+    a->texts = tw_onnx_attr(n, "pool_strings");
     a->pool = tw_onnx_int_list(n, "pool_int64s", &a->n_pool, &ok);
     a->starts = tw_onnx_int_list(n, "ngram_counts", &a->n_starts, &ok);
     a->places = tw_onnx_int_list(n, "ngram_indexes", &a->n_places, &ok);
@@ -34,10 +71,12 @@ static bool read_ngrams(ngrams *a)
     a->least = tw_onnx_int(n, "min_gram_length", 1, &ok);
     a->most = tw_onnx_int(n, "max_gram_length", 1, &ok);
     a->skips = tw_onnx_int(n, "max_skip_count", 0, &ok);
-    if (!ok || !tw_onnx_check_elem(n, 0, TW_ONNX_INDICES))
+    if (a->texts && !a->texts->n_strings)
+        a->texts = NULL;
+    if (!ok || !tw_onnx_check_elem(n, 0, a->texts ? 1 << TW_STRING : TW_ONNX_INDICES))
         return false;
-    if (strings && strings->n_strings)
-        return tw_onnx_error(n, "n-grams of strings are not supported");
+    if (a->texts)
+        number_texts(a);
     if (a->least < 1 || a->most < a->least || a->most > MAX_LENGTH || a->skips < 0 ||
         a->skips > MAX_SKIPS || (a->weights && n_weights != a->n_places))
         return tw_onnx_error(n, "lengths %lld to %lld, %lld skips, %zu weights for %zu n-grams",
@@ -155,7 +194,7 @@ bool tw_onnx_op_tf_idf_vectorizer(tw_onnx_node *n)
         !tw_expr_as_const(type->dims[type->rank - 1], &a.elements))
         return tw_onnx_error(n, "input %s; rank 1 or 2 and a known last size are needed",
                              tw_gb_type_text(g, type));
-    a.x = tw_gb_cast(g, n->in[0], TW_I64);
+    a.x = numbers(&a);
     if (type->rank == 1)
         a.x = tw_gb_unsqueeze(g, a.x, 1);
     int64_t lengths = (int64_t)a.n_starts > a.most ? (int64_t)a.n_starts : a.most;
