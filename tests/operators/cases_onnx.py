@@ -146,7 +146,7 @@ def roi_pools():
     rois = np.array([[0, 0, 0, 8, 8], [1, -3, 2, 4, 10], [1, 1.5, 0.5, 3, 2.5], [0, 5, 5, 30, 9],
                      [1, 20, 3, 25, 4], [0, 6, 6, 2, 2]], F32)
     for scale, shape in itertools.product((1.0, 0.5), ((3, 2), (1, 1), (7, 5))):
-        yield onnx("MaxRoiPool", [x, rois], {"pooled_shape": shape, "spatial_scale": scale},
+        yield onnx("MaxRoiPool", [x, rois], {"pooled_shape": shape, "spatial_scale": scale}, opset=20,
                    dims={0: (None, None, "h", None), 1: ("regions", None)})
 
 

@@ -51,7 +51,8 @@ static tw_value *members(pool *p, int64_t first, int64_t bins, tw_value *data, u
     tw_value *size = tw_onnx_size_of(g, data, axis);
     tw_value *start = corner(p, first);
     tw_value *length = ADDC(SUB(corner(p, first + 2), start), 1);
-    tw_value *step = MULC(tw_gb_binary_scalar(g, TW_GRAPH_MAX, length, 1), 1.0 / (double)bins);
+    tw_value *step = tw_gb_binary_scalar(g, TW_GRAPH_MAX, length, 1);
+    step = tw_gb_binary_scalar(g, TW_GRAPH_DIV, step, (double)bins);
     tw_value *low = ends(p, start, step, bins, size, false);
     tw_value *high = ends(p, start, step, bins, size, true);
     *none = tw_gb_unary(g, TW_GRAPH_NOT, LESS(low, high));
