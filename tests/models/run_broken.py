@@ -117,6 +117,17 @@ def broken_forests():
     yield "transform that there is not", forest(post_transform="CUBE")
 
 
+def sparse(values, indices, dims):
+    """A sparse initializer that is added to x."""
+    tensor = onnx.SparseTensorProto(dims=dims)
+    tensor.values.CopyFrom(onnx.numpy_helper.from_array(np.array(values, np.float32), "w"))
+    tensor.indices.CopyFrom(onnx.numpy_helper.from_array(np.array(indices, np.int64)))
+    add = helper.make_graph([node("Add", ("x", "w"))], "g", [value("x")], [value("y")])
+    add.sparse_initializer.append(tensor)
+    return helper.make_model(add, opset_imports=[helper.make_opsetid("", 17)],
+                             ir_version=8).SerializeToString()
+
+
 def broken_models(folder):
     """(name, bytes) of each model, which is to stand in folder/inside."""
     good = model([node("Relu")])
@@ -196,6 +207,19 @@ def broken_models(folder):
         [node("SequenceConstruct", ("x", "i"), ("s",)), node("SequenceAt", ("s", "i"))],
         [value("x")], [value("y", shape=None)], [helper.make_tensor("i", INT64, [], [0])])
     yield "sequence as a tensor", model([node("SequenceConstruct", ("x", "x"))])
+    yield "axes that are not integers", model(
+        [node("Squeeze", ("x", "a"))],
+        initializers=[helper.make_tensor("a", FLOAT, [1], [1.0])])
+    yield "sparse: index out of range", sparse([1], [6], [2, 3])
+    yield "sparse: index of an axis out of range", sparse([1], [[0, 3]], [2, 3])
+    yield "sparse: negative index", sparse([1], [-1], [2, 3])
+    yield "sparse: indices out of order", sparse([1, 2], [4, 1], [2, 3])
+    yield "sparse: index twice", sparse([1, 2], [1, 1], [2, 3])
+    yield "sparse: more values than indices", sparse([1, 2], [1], [2, 3])
+    yield "sparse: indices of another rank", sparse([1], [[0, 1, 2]], [2, 3])
+    yield "sparse: 2^40 elements", sparse([1], [0], [1 << 20, 1 << 20])
+    yield "sparse: sizes that overflow", sparse([1], [0], [1 << 40, 1 << 40])
+    yield "sparse: negative size", sparse([1], [0], [-2, 3])
     for name, forest_model in broken_forests():
         yield f"tree: {name}", forest_model
 

@@ -13,7 +13,7 @@ MS = "com.microsoft"
 class Case:
     """A node with its inputs. An input is an array, None (left out as ""), or absent at the end.
 
-    `const` are the inputs that become initializers; `dims` names sizes of other inputs that are to
+    `const` are the inputs that become initializers, `sparse` sparse ones; `dims` names sizes of other inputs that are to
     stay symbolic: {0: ("batch", None, 8)} for input 0, None meaning the array's own. Results may
     differ by `limit` of the largest value, or by `steps` if they are integers. `expected` are the
     results where onnxruntime has no such operator for this processor; with `check`, a function of
@@ -26,6 +26,7 @@ class Case:
     opset: int = 21
     domain_opset: int = 1
     const: tuple = ()
+    sparse: tuple = ()
     dims: dict = dataclasses.field(default_factory=dict)
     limit: float = 0
     steps: int = 0
@@ -51,6 +52,17 @@ def value_type(array):
     return helper.np_dtype_to_tensor_dtype(array.dtype)
 
 
+def sparse_tensor(x, name, linear):
+    """Only what is not 0 of an array; its places as single numbers or an index for each axis."""
+    places = np.argwhere(x)
+    if linear:
+        places = np.ravel_multi_index(places.T, x.shape)
+    tensor = onnx.SparseTensorProto(dims=x.shape)
+    tensor.values.CopyFrom(onnx.numpy_helper.from_array(x[x != 0], name))
+    tensor.indices.CopyFrom(onnx.numpy_helper.from_array(np.asarray(places, np.int64)))
+    return tensor
+
+
 def add_node(graph, case, prefix):
     """The case's node, inputs and outputs, with names that begin with the prefix; its feeds."""
     names, feeds = [], {}
@@ -58,6 +70,9 @@ def add_node(graph, case, prefix):
         name = f"{prefix}x{i}" if x is not None else ""
         names.append(name)
         if x is None:
+            continue
+        if i in case.sparse:
+            graph.sparse_initializer.append(sparse_tensor(x, name, linear=bool(i % 2)))
             continue
         if i in case.const:
             graph.initializer.append(onnx.numpy_helper.from_array(x, name))

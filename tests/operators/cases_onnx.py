@@ -3,7 +3,7 @@ import itertools
 
 import numpy as np
 
-from case import Case, evaluate
+from case import Case, evaluate, sparse_tensor
 from cases_linear import F16, F32, F64, rand
 
 
@@ -150,6 +150,14 @@ def roi_pools():
                    dims={0: (None, None, "h", None), 1: ("regions", None)})
 
 
+def sparse_constants():
+    for shape, dtype in itertools.product(((3, 4), (5,), (2, 3, 4), (3, 0)), (F32, F64, np.int64)):
+        x = (rand(*shape, low=-9, high=9) * (rand(*shape, low=0) < 0.4)).astype(dtype)
+        yield onnx("Add", [x, x], sparse=(0, 1), expected=[x + x])
+        for linear in (False, True):
+            yield onnx("Constant", [], {"sparse_value": sparse_tensor(x, "", linear)}, expected=[x])
+
+
 def first_versions():
     """Forms of operator set 1, which onnxruntime has in later ones alone."""
     x = rand(2, 6, 4)
@@ -228,4 +236,5 @@ def cases():
     yield from ngrams()
     yield from roi_pools()
     yield from first_versions()
+    yield from sparse_constants()
     yield from random()

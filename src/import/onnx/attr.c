@@ -146,14 +146,26 @@ static void *not_known(tw_onnx_node *n, unsigned i)
                        i, name);
 }
 
+bool tw_onnx_check_integers(tw_onnx_node *n, unsigned i)
+{
+    const tw_value *x = tw_onnx_in(n, i);
+    return !x || tw_elem_is_int(x->type->elem) ||
+           tw_onnx_error(n, "input %u ('%s') has element type %s; integers are needed", i,
+                         n->proto->input[i], tw_elem_name(x->type->elem));
+}
+
 const int64_t *tw_onnx_known_ints(tw_onnx_node *n, unsigned i, size_t *count)
 {
+    if (!tw_onnx_check_integers(n, i))
+        return NULL;
     const int64_t *ints = tw_known_ints(n->g, tw_onnx_in(n, i), count);
     return ints ? ints : not_known(n, i);
 }
 
 const tw_expr *tw_onnx_known_exprs(tw_onnx_node *n, unsigned i, size_t *count)
 {
+    if (!tw_onnx_check_integers(n, i))
+        return NULL;
     const tw_expr *exprs = tw_known_exprs(n->g, tw_onnx_in(n, i), count);
     return exprs ? exprs : not_known(n, i);
 }

@@ -207,6 +207,10 @@ static bool read_inputs(tw_context *ctx, const Onnx__GraphProto *g, const char *
     tw_map initializers = tw_map_make(tw_context_arena(ctx));
     for (size_t i = 0; i < g->n_initializer; i++)
         tw_map_put_str(&initializers, tw_onnx_text(g->initializer[i]->name), g->initializer[i]);
+    for (size_t i = 0; i < g->n_sparse_initializer; i++)
+        if (g->sparse_initializer[i]->values)
+            tw_map_put_str(&initializers, tw_onnx_text(g->sparse_initializer[i]->values->name),
+                           g->sparse_initializer[i]);
     return read_numbered(ctx, prefix, g->input, g->n_input, &initializers, out);
 }
 

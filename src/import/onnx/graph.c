@@ -42,7 +42,9 @@ static tw_value *make_initializer(tw_onnx *im, tw_onnx_scope *scope, const Onnx_
         im->g.b.region = im->g.b.before->region;
     }
     im->g.b.loc = im->loc;
-    tw_value *value = tw_onnx_tensor(im, t, tw_onnx_text(t->name));
+    const Onnx__SparseTensorProto *sparse = tw_map_get_ptr(&im->sparse, t);
+    tw_value *value = sparse ? tw_onnx_sparse_tensor(im, sparse, t->name)
+                             : tw_onnx_tensor(im, t, tw_onnx_text(t->name));
     im->g.b = here;
     if (value) {
         tw_value_set_name(value, t->name);
@@ -74,16 +76,27 @@ tw_value *tw_onnx_lookup(tw_onnx *im, tw_onnx_scope *scope, const char *name)
     return look_up(im, scope, name, &failed);
 }
 
+static bool add_initializer(tw_onnx *im, tw_onnx_scope *scope, Onnx__TensorProto *t, size_t i)
+{
+    if (!*tw_onnx_text(t->name))
+        return tw_error(im->ctx, im->loc, "initializer %zu has no name", i);
+    if (tw_map_put_str(&scope->initializers, t->name, t))
+        return tw_error(im->ctx, im->loc, "two initializers have the name '%s'", t->name);
+    return true;
+}
+
 bool tw_onnx_initializers(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto *graph)
 {
-    if (graph->n_sparse_initializer)
-        return tw_error(im->ctx, im->loc, "sparse initializers are not supported");
-    for (size_t i = 0; i < graph->n_initializer; i++) {
-        Onnx__TensorProto *t = graph->initializer[i];
-        if (!*tw_onnx_text(t->name))
-            return tw_error(im->ctx, im->loc, "initializer %zu has no name", i);
-        if (tw_map_put_str(&scope->initializers, t->name, t))
-            return tw_error(im->ctx, im->loc, "two initializers have the name '%s'", t->name);
+    for (size_t i = 0; i < graph->n_initializer; i++)
+        if (!add_initializer(im, scope, graph->initializer[i], i))
+            return false;
+    for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
+        const Onnx__SparseTensorProto *sparse = graph->sparse_initializer[i];
+        if (!sparse->values)
+            return tw_error(im->ctx, im->loc, "sparse initializer %zu has no values", i);
+        tw_map_put_ptr(&im->sparse, sparse->values, (void *)sparse);
+        if (!add_initializer(im, scope, sparse->values, i))
+            return false;
     }
     return true;
 }

@@ -53,7 +53,8 @@ typedef struct tw_onnx_scope {
     tw_region *region;            /* that the nodes' operations go to */
     tw_map values;                /* name -> tw_value */
     tw_map declared;              /* name -> ValueInfoProto */
-    tw_map initializers;          /* name -> TensorProto, not yet made a constant */
+    tw_map initializers;          /* name -> TensorProto (of a sparse one: its values), not yet
+                                     made a constant */
     const tw_onnx_opsets *opsets;
     const struct tw_onnx_call *call; /* the function that is being inlined, or NULL */
 } tw_onnx_scope;
@@ -80,6 +81,7 @@ struct tw_onnx {
     const Onnx__ModelProto *model;
     tw_onnx_opsets opsets;
     tw_map functions;  /* key -> FunctionProto */
+    tw_map sparse;     /* TensorProto of values -> SparseTensorProto */
     tw_map data_files; /* location -> tw_file */
     tw_map bound;      /* symbol -> size given by an option (tw_import_shape) */
     int64_t nodes;     /* handled so far */
@@ -258,6 +260,9 @@ const void *tw_onnx_tensor_data(tw_onnx *im, const Onnx__TensorProto *tensor, co
                                 tw_type *type, size_t *bytes);
 /* A constant of the tensor's data, which stays in the file if it can. NULL with an error. */
 tw_value *tw_onnx_tensor(tw_onnx *im, const Onnx__TensorProto *tensor, const char *name);
+/* The same of a sparse tensor, its other elements being 0. */
+tw_value *tw_onnx_sparse_tensor(tw_onnx *im, const Onnx__SparseTensorProto *tensor,
+                                const char *name);
 /* The type of a graph input, symbols that options fix replaced; NULL with an error. */
 tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input);
 /* The shape that the options give for that name, or NULL. */
@@ -317,6 +322,8 @@ bool tw_onnx_axes(tw_onnx_node *n, const int64_t *axes, size_t count, unsigned r
 bool tw_onnx_axes_operand(tw_onnx_node *n, unsigned i, int64_t since, unsigned rank, uint32_t *out,
                           bool *given);
 
+/* Whether input i is of integers, or left out; an error when not. */
+bool tw_onnx_check_integers(tw_onnx_node *n, unsigned i);
 /* Input i's elements, which must be known: numbers, or sizes that may be symbolic. NULL with an
  * error that names the input. */
 const int64_t *tw_onnx_known_ints(tw_onnx_node *n, unsigned i, size_t *count);

@@ -472,6 +472,8 @@ bool tw_onnx_op_tile(tw_onnx_node *n)
     unsigned axis;
     tw_expr dims[TW_MAX_RANK];
     int64_t repeats[TW_MAX_RANK];
+    for (unsigned i = 1; n->version < 6 && i < n->n_in; i++)
+        n->in[i] = tw_gb_cast(g, n->in[i], TW_I64); /* they have the type of x */
     const tw_expr *times = read_repeats(n, &count);
     if (!times)
         return false;

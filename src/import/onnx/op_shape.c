@@ -222,6 +222,8 @@ bool tw_onnx_op_constant(tw_onnx_node *n)
     tw_value *y = NULL;
     if ((a = tw_onnx_attr(n, "value")))
         y = tensor_attr(n, a);
+    else if ((a = tw_onnx_attr(n, "sparse_value")) && a->sparse_tensor)
+        y = tw_onnx_sparse_tensor(n->im, a->sparse_tensor, "sparse_value");
     else if ((a = tw_onnx_attr(n, "value_float")))
         y = float_constant(n, &a->f, 1, 0);
     else if ((a = tw_onnx_attr(n, "value_floats")))
@@ -235,9 +237,9 @@ bool tw_onnx_op_constant(tw_onnx_node *n)
     else if ((a = tw_onnx_attr(n, "value_strings")))
         y = tw_onnx_text_constant(n, a->strings, a->n_strings, 1);
     else
-        return tw_onnx_error(n,
-                             "the constant has no value of a supported kind (value, value_float, "
-                             "value_int, value_string and lists of these)");
+        return tw_onnx_error(
+            n, "the constant has no value of a supported kind (value, "
+               "sparse_value, value_float, value_int, value_string and lists of these)");
     return tw_onnx_set(n, 0, y);
 }
 

@@ -155,6 +155,8 @@ tw_value *tw_onnx_index_vector(tw_onnx_node *n, unsigned i, size_t *count)
     tw_value *v = tw_onnx_in(n, i);
     if (!v)
         return tw_gb_error(n->g, "input %u is missing", i);
+    if (!tw_onnx_check_integers(n, i))
+        return NULL;
     if (!tw_type_static_count(v->type, &elements))
         return tw_gb_error(n->g,
                            "input %u ('%s') is %s: how many elements it has must be known when the "
