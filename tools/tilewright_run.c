@@ -2,6 +2,7 @@
 #include "tilewright.h"
 
 #include "base/arena.h"
+#include "base/file.h"
 #include "driver/values.h"
 #include "ir/scalar.h"
 
@@ -97,13 +98,21 @@ static bool give_outputs(run_verb *v, const tw_model *model, const tw_session *s
     return !v->outputs || tw_npz_write(ctx, v->outputs, all.data, all.len);
 }
 
+static bool check_outputs(const run_verb *v)
+{
+    if (!v->outputs || !tw_file_same(v->outputs, v->compile.model))
+        return true;
+    return tw_error(v->compile.ctx, NULL, "%s is the model; the output needs another name",
+                    v->outputs);
+}
+
 static bool run(void *verb)
 {
     run_verb *v = verb;
     tw_context *ctx = v->compile.ctx;
     tw_arrays given, bound;
     tw_model *model;
-    if (!tw_read_inputs(&v->input, v->compile.model, &given) ||
+    if (!check_outputs(v) || !tw_read_inputs(&v->input, v->compile.model, &given) ||
         !tw_load_model(&v->compile, &given, &model))
         return false;
     tw_session_options options = {.threads = v->threads};

@@ -115,3 +115,11 @@ void tw_file_unmap(tw_file *file)
         munmap((void *)file->data, file->size);
     *file = (tw_file){nothing, 0};
 }
+
+bool tw_file_same(const char *a, const char *b)
+{
+    struct stat x, y;
+    if (stat(a, &x) || stat(b, &y))
+        return !strcmp(a, b);
+    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}

@@ -2,6 +2,7 @@
 #ifndef TW_BASE_FILE_H
 #define TW_BASE_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ const char *tw_file_map(const char *path, size_t max_size, tw_file *out);
  * current one). `name` must stay inside: relative, without "..", no symbolic link on the way, and
  * the file itself has one name only (a second hard link could belong to anybody). */
 const char *tw_file_map_beneath(const char *dir, const char *name, size_t max_size, tw_file *out);
+
+/* Whether both names lead to one regular file; files that do not exist yet have different names. */
+bool tw_file_same(const char *a, const char *b);
 
 /* Gives the mapping back; a zeroed file is fine. */
 void tw_file_unmap(tw_file *file);

@@ -7,6 +7,7 @@
 #include "artifact/cpu.h"
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/io.h"
 #include "codegen/llvm/target.h"
 #include "dialect/core/core.h"
@@ -19,7 +20,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* The end of a stage that began at `start`. */
@@ -33,7 +33,14 @@ static bool end_stage(tw_context *ctx, const tw_compile_options *o, const char *
 
 /* ---- Import ---- */
 
-static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options *o)
+static const char *header_of(const tw_compile_options *o)
+{
+    return o->emit == TW_EMIT_OBJECT ? o->header : NULL;
+}
+
+/* `output` is what will be written, or NULL. */
+static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options *o,
+                     const char *output)
 {
     size_t n_shapes = o->n_shapes + o->n_values;
     tw_import_shape *shapes = TW_NEW_ARRAY(tw_context_arena(ctx), tw_import_shape, n_shapes);
@@ -61,6 +68,7 @@ static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options
                                  .n_values = o->n_values,
                                  .extra_outputs = o->extra_outputs,
                                  .n_extra_outputs = o->n_extra_outputs,
+                                 .written = {output, output ? header_of(o) : NULL},
                                  .saturate_products = o->saturate_products};
     double start = tw_seconds_now();
     tw_op *module = tw_import_onnx(ctx, path, &options);
@@ -322,7 +330,7 @@ static bool emit(tw_compilation *c, const char *path)
 /* ---- Public functions ---- */
 
 static bool start(tw_compilation *c, tw_context *ctx, const char *model,
-                  const tw_compile_options *options)
+                  const tw_compile_options *options, const char *output)
 {
     const char *slash = strrchr(model, '/');
     *c = (tw_compilation){.ctx = ctx, .options = options, .name = slash ? slash + 1 : model};
@@ -330,7 +338,7 @@ static bool start(tw_compilation *c, tw_context *ctx, const char *model,
         return tw_error(ctx, NULL, "optimisation level %d is not in 0..3", options->opt_level);
     if (!tw_register_all(ctx) || !find_targets(c))
         return false;
-    c->graph = import(ctx, model, options);
+    c->graph = import(ctx, model, options, output);
     return c->graph != NULL;
 }
 
@@ -343,24 +351,15 @@ typedef struct job {
     tw_op **module;
 } job;
 
-/* Whether both names lead to one regular file; files that do not exist yet have different names. */
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    if (stat(a, &x) || stat(b, &y))
-        return !strcmp(a, b);
-    return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* Nothing is lost by a mistake in the command: an output never replaces the model or another
  * output.
  */
 static bool check_paths(const job *j)
 {
-    const char *header = j->options->emit == TW_EMIT_OBJECT ? j->options->header : NULL;
-    if (same_file(j->output, j->model) || (header && same_file(header, j->model)))
+    const char *header = header_of(j->options);
+    if (tw_file_same(j->output, j->model) || (header && tw_file_same(header, j->model)))
         return tw_error(j->ctx, NULL, "%s is the model; the output needs another name", j->model);
-    return !header || !same_file(header, j->output) ||
+    return !header || !tw_file_same(header, j->output) ||
            tw_error(j->ctx, NULL, "%s: the object file and its header need different names",
                     header);
 }
@@ -368,13 +367,14 @@ static bool check_paths(const job *j)
 static bool compile_to_file(job *j)
 {
     tw_compilation c;
-    return check_paths(j) && start(&c, j->ctx, j->model, j->options) && emit(&c, j->output);
+    return check_paths(j) && start(&c, j->ctx, j->model, j->options, j->output) &&
+           emit(&c, j->output);
 }
 
 static bool compile_to_fd(job *j)
 {
     tw_compilation c;
-    if (!start(&c, j->ctx, j->model, j->options) || !tw_compile_module(&c))
+    if (!start(&c, j->ctx, j->model, j->options, NULL) || !tw_compile_module(&c))
         return false;
     double begin = tw_seconds_now();
     *j->fd = tw_link_temporary(&c);
@@ -383,14 +383,14 @@ static bool compile_to_fd(job *j)
 
 static bool import_only(job *j)
 {
-    *j->module = tw_register_all(j->ctx) ? import(j->ctx, j->model, j->options) : NULL;
+    *j->module = tw_register_all(j->ctx) ? import(j->ctx, j->model, j->options, NULL) : NULL;
     return *j->module != NULL;
 }
 
 static bool import_and_optimize(job *j)
 {
     tw_compilation c;
-    bool fine = start(&c, j->ctx, j->model, j->options) && compile_graph(&c);
+    bool fine = start(&c, j->ctx, j->model, j->options, NULL) && compile_graph(&c);
     *j->module = fine ? c.graph : NULL;
     return fine;
 }

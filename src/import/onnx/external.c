@@ -30,6 +30,31 @@ static const tw_file *open_data(tw_onnx *im, const char *location, const char *t
     return file;
 }
 
+static bool is_written(const tw_onnx *im, const char *path)
+{
+    for (size_t i = 0; i < sizeof im->options->written / sizeof *im->options->written; i++)
+        if (im->options->written[i] && tw_file_same(path, im->options->written[i]))
+            return true;
+    return false;
+}
+
+bool tw_onnx_check_written(tw_onnx *im, const Onnx__TensorProto *t)
+{
+    const char *location = NULL;
+    for (size_t i = 0; i < t->n_external_data; i++)
+        if (!strcmp(tw_onnx_text(t->external_data[i]->key), "location"))
+            location = tw_onnx_text(t->external_data[i]->value);
+    if (!location || !im->dir || tw_map_get_str(&im->kept, location))
+        return true;
+    const char *path = tw_arena_printf(im->arena, "%s/%s", im->dir, location);
+    if (is_written(im, path))
+        return tw_error(im->ctx, im->loc,
+                        "tensor '%s': %s holds its data; the output needs another name",
+                        tw_onnx_text(t->name), path);
+    tw_map_put_str(&im->kept, location, im);
+    return true;
+}
+
 static bool parse_size(const char *text, uint64_t *out)
 {
     char *end;
@@ -56,6 +81,8 @@ const unsigned char *tw_onnx_external(tw_onnx *im, const Onnx__TensorProto *t, s
     }
     if (!location)
         return tw_gb_error(&im->g, "tensor '%s': external data without a location", name);
+    if (!tw_onnx_check_written(im, t))
+        return NULL;
     if (length != size)
         return tw_gb_error(&im->g,
                            "tensor '%s' takes %zu bytes, but its external data is declared to have "

@@ -80,6 +80,8 @@ static bool add_initializer(tw_onnx *im, tw_onnx_scope *scope, Onnx__TensorProto
 {
     if (!*tw_onnx_text(t->name))
         return tw_error(im->ctx, im->loc, "initializer %zu has no name", i);
+    if (!tw_onnx_check_written(im, t))
+        return false;
     if (tw_map_put_str(&scope->initializers, t->name, t))
         return tw_error(im->ctx, im->loc, "two initializers have the name '%s'", t->name);
     return true;

@@ -83,6 +83,7 @@ struct tw_onnx {
     tw_map functions;  /* key -> FunctionProto */
     tw_map sparse;     /* TensorProto of values -> SparseTensorProto */
     tw_map data_files; /* location -> tw_file */
+    tw_map kept;       /* locations that are no file of options->written */
     tw_map bound;      /* symbol -> size given by an option (tw_import_shape) */
     int64_t nodes;     /* handled so far */
     bool malformed;    /* an error tells of a graph that makes no sense for any data or sizes */
@@ -275,6 +276,9 @@ bool tw_onnx_fixed_input(tw_onnx *im, const Onnx__ValueInfoProto *input, tw_valu
 /* Checks the declared type of a value against the inferred one. */
 bool tw_onnx_check_declared(tw_onnx *im, const tw_onnx_scope *scope, const char *name,
                             const tw_value *value);
+/* Whether the tensor's data, if it is external, lies in no file that is going to be written; an
+ * error when it does. */
+bool tw_onnx_check_written(tw_onnx *im, const Onnx__TensorProto *tensor);
 /* Bytes of external data; NULL with an error at the builder's location. */
 const unsigned char *tw_onnx_external(tw_onnx *im, const Onnx__TensorProto *tensor, size_t size);
 

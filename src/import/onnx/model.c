@@ -129,6 +129,7 @@ tw_op *tw_import_onnx_memory(tw_context *ctx, const void *data, size_t size, con
                   .data = data,
                   .size = size,
                   .sparse = tw_map_make(s->arena),
+                  .kept = tw_map_make(s->arena),
                   .data_files = tw_map_make(s->arena)};
     tw_op *module = import(&im);
     release_scratch(s);

@@ -32,6 +32,7 @@ typedef struct tw_import_options {
     size_t max_file_size;     /* of the model and of each data file; 0: no bound */
     int64_t max_tensor_bytes; /* of one value; 0: 1 TiB */
     int64_t max_nodes;        /* after inlining of functions; 0: 250,000 */
+    const char *written[2];   /* paths, or NULL: the model's data must not lie in these files */
     bool saturate_products;   /* matrix products of u8 and i8 as processors without VNNI make them
                                  (integer_matmul.c) */
 } tw_import_options;
