@@ -13,8 +13,7 @@ enum {
 unsigned tw_rule_lanes(const tw_rule *r, tw_elem elem, int64_t extent)
 {
     unsigned bits = tw_elem_bits(elem) < 8 ? 8 : tw_elem_bits(elem);
-    /* Strings are addresses, of which there is none for lanes that are left out. */
-    unsigned lanes = elem == TW_STRING ? 1 : tw_target_lanes(r->target, bits);
+    unsigned lanes = tw_target_lanes(r->target, bits);
     while (lanes > 1 && lanes / 2 >= extent)
         lanes /= 2;
     return lanes;
