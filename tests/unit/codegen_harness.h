@@ -93,18 +93,13 @@ static tw_op *find_main(tw_op *module)
     return main_func;
 }
 
-/* The descriptor's tables for @main of the module; no constants. */
-static tw_artifact *describe(tw_context *ctx, tw_op *module, const char *cpu, uint64_t arena_size,
-                             const tw_codegen_result *r)
+/* What is linked of the code: a model with these tensors, inputs first. No constants, no symbols.
+ */
+static tw_artifact *assemble(tw_context *ctx, const tw_codegen_result *r, const char *cpu,
+                             uint64_t arena_size, const tw_abi_tensor *tensors, unsigned inputs,
+                             unsigned outputs)
 {
     tw_arena *arena = tw_context_arena(ctx);
-    tw_op *main_func = find_main(module);
-    tw_region *body = tw_core_body(main_func);
-    unsigned outputs = (unsigned)tw_op_int(main_func, "outputs", 0);
-    unsigned inputs = body->n_args - outputs;
-    tw_abi_tensor *tensors = TW_NEW_ARRAY(arena, tw_abi_tensor, body->n_args + 1);
-    for (unsigned i = 0; i < body->n_args; i++)
-        describe_tensor(ctx, &tensors[i], tw_arena_printf(arena, "arg%u", i), body->args[i]->type);
     tw_abi_kernel *kernels = TW_NEW_ARRAY(arena, tw_abi_kernel, r->n_calls + 1);
     for (size_t i = 0; i < r->n_calls; i++)
         kernels[i] =
@@ -115,7 +110,7 @@ static tw_artifact *describe(tw_context *ctx, tw_op *module, const char *cpu, ui
                                 .n_kernels = (uint32_t)r->n_calls,
                                 .kernels = kernels};
     tw_artifact_code *code = TW_NEW(arena, tw_artifact_code);
-    code->entry = r->entry;
+    *code = (tw_artifact_code){.entry = r->entry, .plan = r->plan};
     tw_bytes *objects = TW_NEW_ARRAY(arena, tw_bytes, r->n_pieces);
     for (size_t i = 0; i < r->n_pieces; i++)
         objects[i] = (tw_bytes){r->pieces[i].bytes, r->pieces[i].size};
@@ -132,6 +127,20 @@ static tw_artifact *describe(tw_context *ctx, tw_op *module, const char *cpu, ui
                        .objects = objects,
                        .n_objects = r->n_pieces};
     return a;
+}
+
+/* The same with the tensors of @main of the module, whose sizes are fixed. */
+static tw_artifact *describe(tw_context *ctx, tw_op *module, const char *cpu, uint64_t arena_size,
+                             const tw_codegen_result *r)
+{
+    tw_op *main_func = find_main(module);
+    tw_region *body = tw_core_body(main_func);
+    unsigned outputs = (unsigned)tw_op_int(main_func, "outputs", 0);
+    tw_abi_tensor *tensors = TW_NEW_ARRAY(tw_context_arena(ctx), tw_abi_tensor, body->n_args + 1);
+    for (unsigned i = 0; i < body->n_args; i++)
+        describe_tensor(ctx, &tensors[i], tw_arena_printf(tw_context_arena(ctx), "arg%u", i),
+                        body->args[i]->type);
+    return assemble(ctx, r, cpu, arena_size, tensors, body->n_args - outputs, outputs);
 }
 
 static tw_model *load_model(tw_context *ctx, const tw_artifact *a)

@@ -68,27 +68,7 @@ static tw_model *compile_sizes(tw_context *ctx, tw_op *module, unsigned level)
     tw_abi_tensor tensors[2] = {
         {.name = "x", .elem = TW_F32, .rank = 1, .dims = in_dims},
         {.name = "y", .elem = TW_F32, .rank = 1, .dims = out_dims, .flags = TW_ABI_DYNAMIC}};
-    tw_abi_kernel *names = TW_NEW_ARRAY(tw_context_arena(ctx), tw_abi_kernel, r.n_calls);
-    for (size_t i = 0; i < r.n_calls; i++)
-        names[i] = (tw_abi_kernel){.name = "k", .operators = "Test"};
-    tw_abi_variant variant = {
-        .cpu = "host", .arena_size = 64, .n_kernels = (uint32_t)r.n_calls, .kernels = names};
-    tw_artifact_code code = {.entry = r.entry};
-    tw_bytes *objects = TW_NEW_ARRAY(tw_context_arena(ctx), tw_bytes, r.n_pieces);
-    for (size_t i = 0; i < r.n_pieces; i++)
-        objects[i] = (tw_bytes){r.pieces[i].bytes, r.pieces[i].size};
-    tw_artifact a = {.model = {.name = "test",
-                               .target = "x86_64-unknown-linux-gnu",
-                               .n_inputs = 1,
-                               .n_outputs = 1,
-                               .n_variants = 1,
-                               .inputs = &tensors[0],
-                               .outputs = &tensors[1],
-                               .variants = &variant},
-                     .code = &code,
-                     .objects = objects,
-                     .n_objects = r.n_pieces};
-    return load_model(ctx, &a);
+    return load_model(ctx, assemble(ctx, &r, "host", 64, tensors, 1, 1));
 }
 
 static void run_on(tw_session *session, float *x, int64_t wanted)
@@ -286,21 +266,10 @@ static void unknown_routine(void **state)
     char *text = tw_arena_printf(arena, routine_text, kernels);
     memcpy(strstr(text, "test_above"), "nobody_has", strlen("nobody_has"));
     tw_codegen_result r = generate(ctx, parse_module(ctx, text), "host", TW_CODE_OBJECT, 0);
-    tw_abi_variant variant = {.cpu = "host"};
-    tw_artifact_code code = {.entry = r.entry};
-    tw_bytes *objects = TW_NEW_ARRAY(arena, tw_bytes, r.n_pieces);
-    for (size_t i = 0; i < r.n_pieces; i++)
-        objects[i] = (tw_bytes){r.pieces[i].bytes, r.pieces[i].size};
-    tw_artifact a = {.model = {.name = "test",
-                               .target = "x86_64-unknown-linux-gnu",
-                               .n_variants = 1,
-                               .variants = &variant},
-                     .code = &code,
-                     .objects = objects,
-                     .n_objects = r.n_pieces};
+    tw_artifact *a = assemble(ctx, &r, "host", 0, NULL, 0, 0);
     int fd = tw_artifact_temporary(ctx, 0);
     tw_model *model;
-    assert_true(fd >= 0 && tw_artifact_write_fd(ctx, &a, fd));
+    assert_true(fd >= 0 && tw_artifact_write_fd(ctx, a, fd));
     assert_int_equal(tw_model_load_fd(fd, "test", NULL, &model), TW_STATUS_UNSUPPORTED);
     assert_non_null(strstr(tw_last_error(), "tw_rt_nobody_has"));
     assert_non_null(strstr(tw_last_error(), "libtilewright-nobody.so"));

@@ -45,7 +45,6 @@ static const char text[] =
     "  }\n"
     "}\n";
 
-/* The harness's description with symbolic sizes. */
 static tw_model *compile_symbolic(tw_context *ctx, unsigned level)
 {
     static const char *const symbols[] = {"rows", "cols"};
@@ -57,27 +56,10 @@ static tw_model *compile_symbolic(tw_context *ctx, unsigned level)
     tw_abi_tensor tensors[2] = {
         {.name = "x", .elem = TW_F32, .rank = 2, .dims = dims, .dim_symbols = dim_symbols},
         {.name = "y", .elem = TW_F32, .rank = 2, .dims = dims, .dim_symbols = dim_symbols}};
-    tw_abi_kernel kernels[2] = {{.name = "twice", .operators = "A"},
-                                {.name = "add_first", .operators = "B"}};
-    tw_abi_variant variant = {.cpu = "host", .n_kernels = 2, .kernels = kernels};
-    tw_artifact_code code = {.entry = r.entry, .plan = r.plan};
-    tw_bytes *objects = TW_NEW_ARRAY(tw_context_arena(ctx), tw_bytes, r.n_pieces);
-    for (size_t i = 0; i < r.n_pieces; i++)
-        objects[i] = (tw_bytes){r.pieces[i].bytes, r.pieces[i].size};
-    tw_artifact a = {.model = {.name = "test",
-                               .target = "x86_64-unknown-linux-gnu",
-                               .n_inputs = 1,
-                               .n_outputs = 1,
-                               .n_symbols = 2,
-                               .symbols = symbols,
-                               .n_variants = 1,
-                               .inputs = &tensors[0],
-                               .outputs = &tensors[1],
-                               .variants = &variant},
-                     .code = &code,
-                     .objects = objects,
-                     .n_objects = r.n_pieces};
-    return load_model(ctx, &a);
+    tw_artifact *a = assemble(ctx, &r, "host", 0, tensors, 1, 1);
+    a->model.n_symbols = 2;
+    a->model.symbols = symbols;
+    return load_model(ctx, a);
 }
 
 static void run_sizes(tw_model *model, int64_t rows, int64_t cols)
