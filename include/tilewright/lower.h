@@ -114,6 +114,9 @@ tw_value *tw_stage_load(tw_stage *s, tw_value *buffer, const tw_expr *index);
 /* Where all conditions are >= 0; else `other`, of the buffer's element type. */
 tw_value *tw_stage_load_where(tw_stage *s, tw_value *buffer, const tw_expr *index,
                               const tw_expr *where, unsigned n_where, tw_value *other);
+/* The same with a number elsewhere, of the buffer's element type. */
+tw_value *tw_stage_load_or(tw_stage *s, tw_value *buffer, const tw_expr *index,
+                           const tw_expr *where, unsigned n_where, double elsewhere);
 /* At the first `rank of the result` axes, with NumPy's broadcasting. */
 tw_value *tw_stage_load_broadcast(tw_stage *s, tw_value *buffer, unsigned result_rank);
 /* Converted to the buffer's element type. */

@@ -55,11 +55,7 @@ static tw_value *load_x(const conv *c, tw_stage *s)
         group = tw_expr_const(ctx, 0);
     tw_expr channel = tw_expr_add(ctx, tw_expr_mul(ctx, group, c->channels), c->a.reduce_channel);
     tw_window_index(s, &c->w, &c->a, channel, c->x, index, where, &n_where);
-    tw_value *zero = tw_stage_const(s, c->x->type->elem, 0);
-    tw_value *x = tw_stage_load_where(s, c->x, index, where, n_where, zero);
-    if (!zero->uses)
-        tw_op_erase(zero->op);
-    return tw_stage_cast(s, x, c->elem);
+    return tw_stage_cast(s, tw_stage_load_or(s, c->x, index, where, n_where, 0), c->elem);
 }
 
 bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)

@@ -63,10 +63,7 @@ static void build(const conv_t *c, tw_stage *s, tw_value *x, tw_value *weights, 
         meet(c, i, tw_size(x, axis), &index[axis], &kernel[2 + i], where, &n);
     }
     tw_window_result(&c->w, &c->a, result);
-    tw_value *zero = tw_stage_const(s, x->type->elem, 0);
-    tw_value *v = tw_stage_load_where(s, x, index, where, n, zero);
-    if (!zero->uses)
-        tw_op_erase(zero->op);
+    tw_value *v = tw_stage_load_or(s, x, index, where, n, 0);
     /* Where x is masked its tap may lie outside the weights: clamp it. */
     for (unsigned i = 0; i < c->w.n; i++)
         if (by_phase(c, i))

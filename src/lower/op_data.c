@@ -290,7 +290,6 @@ bool tw_lower_trilu(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *co
     tw_expr above = tw_expr_addc(l->ctx, tw_expr_sub(l->ctx, index[rank - 1], index[rank - 2]),
                                  -tw_op_int(op, "k", 0));
     tw_expr where = tw_op_bool(op, "upper", true) ? above : tw_expr_mulc(l->ctx, above, -1);
-    tw_value *zero = tw_stage_const(&s, out[0]->type->elem, 0);
-    tw_stage_store_here(&s, tw_stage_load_where(&s, in[0], index, &where, 1, zero), out[0]);
+    tw_stage_store_here(&s, tw_stage_load_or(&s, in[0], index, &where, 1, 0), out[0]);
     return tw_stage_close(&s);
 }

@@ -209,8 +209,7 @@ bool tw_lower_lrn(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *cons
     index[channel] = tw_expr_addc(l->ctx, at, -((size - 1) / 2));
     tw_expr last = tw_expr_addc(l->ctx, tw_size(in[0], channel), -1);
     tw_expr where[] = {index[channel], tw_expr_sub(l->ctx, last, index[channel])};
-    tw_value *zero = tw_stage_const(&s, in[0]->type->elem, 0);
-    tw_value *x = tw_stage_load_where(&s, in[0], index, where, 2, zero);
+    tw_value *x = tw_stage_load_or(&s, in[0], index, where, 2, 0);
     x = tw_stage_cast(&s, x, elem);
     tw_stage_reduce_product(&s, x, x, squares, here);
     tw_stage_close(&s);

@@ -27,10 +27,7 @@ static void fold_window(pool *p, const char *name, const char *combine, double i
     tw_stage_open(p->l, &s, name, p->a.axes, p->a.n);
     tw_window_index(&s, &p->w, &p->a, p->a.channel, p->x, index, where, &n_where);
     tw_window_result(&p->w, &p->a, result);
-    tw_value *outside = tw_stage_const(&s, p->x->type->elem, identity);
-    tw_value *x = tw_stage_load_where(&s, p->x, index, where, n_where, outside);
-    if (!outside->uses)
-        tw_op_erase(outside->op);
+    tw_value *x = tw_stage_load_or(&s, p->x, index, where, n_where, identity);
     x = tw_stage_cast(&s, x, to->type->elem);
     tw_stage_reduce(&s, combine, identity, x, to, result);
     tw_stage_close(&s);

@@ -291,6 +291,16 @@ tw_value *tw_stage_load_where(tw_stage *s, tw_value *buffer, const tw_expr *inde
     return tw_loop_load(&s->b, buffer, exprs, used.values, used.n, exprs + rank, n_kept, other);
 }
 
+tw_value *tw_stage_load_or(tw_stage *s, tw_value *buffer, const tw_expr *index,
+                           const tw_expr *where, unsigned n_where, double elsewhere)
+{
+    tw_value *number = tw_stage_const(s, buffer->type->elem, elsewhere);
+    tw_value *x = tw_stage_load_where(s, buffer, index, where, n_where, number);
+    if (x != number && !number->uses)
+        tw_op_erase(number->op);
+    return x;
+}
+
 tw_value *tw_stage_load(tw_stage *s, tw_value *buffer, const tw_expr *index)
 {
     return tw_stage_load_where(s, buffer, index, NULL, 0, NULL);
