@@ -18,13 +18,13 @@ static tw_status check_element(const tw_session *s, const tw_tensor_info *info, 
     if (info->any_rank ? e->rank > TW_ABI_MAX_RANK : e->rank != info->rank)
         return tw_fail(TW_STATUS_INVALID, "input '%s': element %zu has rank %u, not %u", info->name,
                        k, e->rank, info->any_rank ? TW_ABI_MAX_RANK : info->rank);
-    for (unsigned d = 0; d < e->rank; d++)
-        if (e->dims[d] < 0 ||
-            (!info->any_rank && info->dims[d] >= 0 && e->dims[d] != info->dims[d]))
+    for (unsigned d = 0; d < e->rank; d++) {
+        int64_t fixed = info->any_rank ? -1 : info->dims[d];
+        if (e->dims[d] < 0 || (fixed >= 0 && e->dims[d] != fixed))
             return tw_fail(TW_STATUS_INVALID,
-                           "input '%s': dimension %u of element %zu is %lld, not %lld", info->name,
-                           d, k, info->any_rank ? -1ll : (long long)info->dims[d],
-                           (long long)e->dims[d]);
+                           "input '%s': dimension %u of element %zu is %lld, which should be %lld",
+                           info->name, d, k, (long long)e->dims[d], (long long)fixed);
+    }
     if (!tw_tensor_bytes(info->elem, e->dims, e->rank, &bytes))
         return tw_fail(TW_STATUS_INVALID, "input '%s': element %zu is too large", info->name, k);
     if (!e->data && bytes)

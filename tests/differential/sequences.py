@@ -8,7 +8,6 @@ data; and once more on the fly for each data, whose lengths and shapes are known
 """
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -252,6 +251,17 @@ CASES = {
           s3 = SequenceInsert (s2, f)
         }>
       }""", [dict(n=i64(n), q=rows(*r)) for n, r in ((0, (1,)), (3, (1, 2)), (5, (1, 0, 2)))]),
+    "a queue that keeps its length": ("""
+      g (int64 n, seq(float[m, 3]) q) => (seq(float[]) y) {
+        y = Loop (n, , q) <body = outer (int64 i, bool c, seq(float[]) s) => (bool c2, seq(float[]) s3) {
+          c2 = Identity (c)
+          first = Constant <value_int = 0> ()
+          e = SequenceAt (s, first)
+          s2 = SequenceErase (s, first)
+          f = Neg (e)
+          s3 = SequenceInsert (s2, f)
+        }>
+      }""", [dict(n=i64(n), q=rows(*r)) for n, r in ((0, (1,)), (3, (1, 2)), (5, (1, 0, 2)))]),
     "swapped states": ("""
       g (int64 n, seq(float[m, 3]) p, seq(float[m, 3]) q, float[1, 3] x) => (seq(float[]) a, seq(float[]) b) {
         a, b = Loop (n, , p, q) <body = body (int64 i, bool c, seq(float[]) s, seq(float[]) t) => (bool c2, seq(float[]) u, seq(float[]) v) {
@@ -294,6 +304,146 @@ CASES = {
         two = Add (y, p)
         t = SequenceInsert (s, two, p)
       }""", [dict(s=[i64(3), i64(-4), i64(5)], p=i64(p)) for p in (0, 1, -1)]),
+}
+
+
+# What a run or the compiler says: text, data (None: compiling fails), message.
+ERRORS = {
+    "read behind the end": ("""
+      g (seq(float[n, 3]) s, int64 p) => (float[a, 3] y) { y = SequenceAt (s, p) }""",
+        dict(s=rows(1, 2, 3), p=i64(7)),
+        "node SequenceAt (of 'y'): position 7 of a sequence of 3"),
+    "read before the beginning": ("""
+      g (seq(float[n, 3]) s, int64 p) => (float[a, 3] y) { y = SequenceAt (s, p) }""",
+        dict(s=rows(1, 2, 3), p=i64(-4)), "position -4 of a sequence of 3"),
+    "read from nothing": ("""
+      g (seq(float[n, 3]) s, int64 p) => (float[a, 3] y) { y = SequenceAt (s, p) }""",
+        dict(s=[], p=i64(0)), "position 0 of a sequence of 0"),
+    "insert too far": ("""
+      g (seq(float[n, 3]) s, float[2] x, int64 p) => (seq(float[]) y) { y = SequenceInsert (s, x, p) }""",
+        dict(s=rows(1, 2), x=np.ones(2, F32), p=i64(3)),
+        "node SequenceInsert (of 'y'): position 3 of a sequence of 2"),
+    "erase from nothing": ("""
+      g (seq(float[n, 3]) s) => (seq(float[]) y) { y = SequenceErase (s) }""",
+        dict(s=[]), "node SequenceErase (of 'y'): position -1 of a sequence of 0"),
+    "a position far out": ("""
+      g (seq(float[n, 3]) s, int64 p) => (seq(float[]) y) { y = SequenceErase (s, p) }""",
+        dict(s=rows(1), p=np.array(-2**63, np.int64)), f"position {-2**63} of a sequence of 1"),
+    "join nothing": ("""
+      g (seq(float[n, 3]) s) => (float[k, 3] y) { y = ConcatFromSequence <axis = 0> (s) }""",
+        dict(s=[]), "node ConcatFromSequence (of 'y'): there is nothing to join"),
+    "join what does not fit": ("""
+      g (seq(float[n, m]) s) => (float[k, m] y) { y = ConcatFromSequence <axis = 0> (s) }""",
+        dict(s=rows(1, 2) + rows(2, width=4)), "position 2 of a sequence of 3 has other sizes"),
+    "stack what does not fit": ("""
+      g (seq(float[n, m]) s) => (float[k, n, m] y) { y = ConcatFromSequence <axis = 0, new_axis = 1> (s) }""",
+        dict(s=rows(1, 2)), "position 1 of a sequence of 2 has other sizes"),
+    "parts that are too small": ("""
+      g (float[n] x, int64[k] sizes) => (seq(float[]) s) { s = SplitToSequence (x, sizes) }""",
+        dict(x=np.ones(5, F32), sizes=i64(1, 2)), "parts that have 3 together, not 5"),
+    "parts that are too large": ("""
+      g (float[n] x, int64[k] sizes) => (seq(float[]) s) { s = SplitToSequence (x, sizes) }""",
+        dict(x=np.ones(5, F32), sizes=i64(2, 2**62)), "does not fit in a size of 5"),
+    "a negative part": ("""
+      g (float[n] x, int64[k] sizes) => (seq(float[]) s) { s = SplitToSequence (x, sizes) }""",
+        dict(x=np.ones(5, F32), sizes=i64(-1, 6)), "part 0 of -1 does not fit"),
+    "parts of nothing": ("""
+      g (float[n] x, int64 size) => (seq(float[]) s) { s = SplitToSequence (x, size) }""",
+        dict(x=np.ones(5, F32), size=i64(0)), "node SplitToSequence (of 's'): parts of 0"),
+    "another size than the input's": ("""
+      g (seq(float[n, 3]) s) => (int64 y) { y = SequenceLength (s) }""",
+        dict(s=rows(2, width=4)), "input 's': dimension 1 of element 0 is 4, which should be 3"),
+    "another number of dimensions": ("""
+      g (seq(float[n, 3]) s) => (int64 y) { y = SequenceLength (s) }""",
+        dict(s=[np.ones(3, F32)]), "input 's': element 0 has rank 1, not 2"),
+    "another element type": ("""
+      g (seq(float[n, 3]) s) => (int64 y) { y = SequenceLength (s) }""",
+        dict(s=[np.ones((1, 3), np.float64)]), "'s[0]' is given as f64, but the model takes f32"),
+    "dimensions other than declared": ("""
+      g (seq(float[]) s, int64 p) => (float[n, 3] y) { y = SequenceAt (s, p) }""",
+        dict(s=rows(1) + [np.ones(3, F32)], p=i64(1)),
+        "position 1 of a sequence of 2 has 1 dimensions"),
+    "map of two lengths": ("""
+      g (seq(float[n, 3]) s, seq(float[n, 3]) t) => (seq(float[]) y) {
+        y = SequenceMap (s, t) <body = body (float[a, 3] e, float[a, 3] f) => (float[a, 3] u) { u = Sub (e, f) }>
+      }""", dict(s=rows(1, 2), t=rows(1)), "length of a sequence"),
+    "unknown number of dimensions": ("""
+      g (seq(float[]) s, int64 p) => (float y) {
+        x = SequenceAt (s, p)
+        y = ReduceSum <keepdims = 0> (x)
+      }""", None, "number of dimensions of the tensors in the sequence is not known"),
+    "a mixture of types": ("""
+      g (seq(float[n]) s, int64 p, int64[2] x) => (seq(float[n]) y) { y = SequenceInsert (s, x, p) }""",
+        None, "a sequence of f32 and i64"),
+    "tensor and sequence in branches": ("""
+      g (bool c, seq(float[n]) s, float[3] x) => (float[3] y) {
+        y = If (c) <then_branch = a () => (float[3] t) { t = Neg (x) },
+                    else_branch = b () => (seq(float[]) u) { u = SequenceInsert (s, x) }>
+      }""", None, "in one branch and not in the other"),
+    "a state that becomes a tensor": ("""
+      g (int64 n, seq(float[k]) s) => (seq(float[k]) y) {
+        y = Loop (n, , s) <body = body (int64 i, bool c, seq(float[k]) t) => (bool c2, float[k] u) {
+          c2 = Identity (c)
+          u = SequenceAt (t, i)
+        }>
+      }""", None, "state 0 is a sequence or optional and becomes a tensor"),
+    "a sequence where a tensor is due": ("""
+      g (seq(float[k]) s) => (float[k] y) { y = Neg (s) }""", None, "is a sequence or optional"),
+    "read from what is always empty": ("""
+      g (int64 n) => (float y) {
+        zero = Constant <value_float = 0.0> ()
+        empty = SequenceEmpty <dtype = 1> ()
+        s, y = Loop (n, , empty, zero) <body = body (int64 i, bool c, seq(float[]) t, float a) => (bool c2, seq(float[]) u, float b) {
+          c2 = Identity (c)
+          u = Identity (t)
+          e = SequenceAt (t, i)
+          f = ReduceSum <keepdims = 0> (e)
+          b = Add (a, f)
+        }>
+      }""", None, "none is ever put in"),
+}
+
+# Optionals, which onnxruntime's interface cannot all say: text, and data with results.
+OPTIONALS = {
+    "an optional tensor": ("""
+      g (optional(float[n, 3]) x, float[3] other) => (bool has, float[m] y, optional(float[n, 3]) same) {
+        has = OptionalHasElement (x)
+        same = Identity (x)
+        y = If (has) <
+          then_branch = a () => (float[m] t) {
+            e = OptionalGetElement (x)
+            axes = Constant <value_ints = [0]> ()
+            t = ReduceSum <keepdims = 0> (e, axes)
+          },
+          else_branch = b () => (float[m] u) { u = Neg (other) }>
+      }""", [
+          (dict(x=rows(2)[0], other=np.ones(3, F32)),
+           dict(has=np.array(True), y=rows(2)[0].sum(0), same=rows(2)[0])),
+          (dict(other=np.ones(3, F32)), dict(has=np.array(False), y=-np.ones(3, F32)))]),
+    "an optional sequence": ("""
+      g (optional(seq(float[n, 3])) x, float[1, 3] e) => (bool has, seq(float[n, 3]) y) {
+        has = OptionalHasElement (x)
+        s = If (has) <
+          then_branch = a () => (seq(float[n, 3]) t) { t = OptionalGetElement (x) },
+          else_branch = b () => (seq(float[n, 3]) u) { u = SequenceConstruct (e, e) }>
+        y = SequenceInsert (s, e)
+      }""", [
+          (dict(x=rows(2, 1), e=rows(1)[0]), dict(has=np.array(True), y=rows(2, 1) + rows(1))),
+          (dict(x=[], e=rows(1)[0]), dict(has=np.array(True), y=rows(1))),
+          (dict(e=rows(1)[0]), dict(has=np.array(False), y=rows(1) * 3))]),
+    "an optional of either kind": ("""
+      g (bool c, seq(float[n]) s, float[k] x) => (optional(seq(float[n])) y, optional(float[k]) z) {
+        y = If (c) <
+          then_branch = a () => (optional(seq(float[n])) t) { t = Optional (s) },
+          else_branch = b () => (optional(seq(float[n])) u) { u = Optional <type = seq(float[n])> () }>
+        z = If (c) <
+          then_branch = d () => (optional(float[k]) v) { v = Optional <type = float[k]> () },
+          else_branch = f () => (optional(float[k]) w) { w = Optional (x) }>
+      }""", [
+          (dict(c=np.array(True), s=[np.ones(2, F32)], x=np.ones(3, F32)),
+           dict(y=[np.ones(2, F32)])),
+          (dict(c=np.array(False), s=[np.ones(2, F32)], x=np.ones(3, F32)),
+           dict(z=np.ones(3, F32)))]),
 }
 
 
@@ -386,6 +536,121 @@ class Test:
                     self.run(self.path("m.onnx"), feeds, level), want))
 
 
+    def error(self, name, text, feeds, message):
+        """Where data is given, compiling is fine and the run is not."""
+        graph = onnx.parser.parse_graph(text)
+        model = onnx.helper.make_model(graph, ir_version=9,
+                                       opset_imports=[onnx.helper.make_opsetid("", 18)])
+        onnx.save(model, self.path("m.onnx"))
+
+        def fails(level):
+            try:
+                self.call("compile", self.path("m.onnx"), "-o", self.path("m.tw"), level)
+                if feeds is not None:
+                    self.run(self.path("m.tw"), feeds)
+            except AssertionError as told:
+                if not str(told).startswith("exit code 1:") or message not in str(told):
+                    raise
+                return
+            raise AssertionError("there is no error")
+
+        for level in ("-O0", "-O3"):
+            self.attempt(f"{name} {level}", lambda: fails(level))
+
+    def optional(self, name, text, data):
+        graph = onnx.parser.parse_graph(text)
+        model = onnx.helper.make_model(graph, ir_version=9,
+                                       opset_imports=[onnx.helper.make_opsetid("", 18)])
+        onnx.save(model, self.path("m.onnx"))
+        for level in ("-O0", "-O3"):
+            try:
+                self.call("compile", self.path("m.onnx"), "-o", self.path("m.tw"), level)
+            except AssertionError as error:
+                self.failed += 1
+                print(f"FAIL {name} {level}: {error}", flush=True)
+                continue
+            for i, (feeds, want) in enumerate(data):
+                self.attempt(f"{name} {level} data {i}", lambda: self.compare(
+                    self.run(self.path("m.tw"), feeds), want))
+
+    def strings(self):
+        """Files of ONNX's own, which can hold text: through sequences and a loop."""
+        graph = onnx.parser.parse_graph("""
+          g (seq(string[n]) s, int64 most) => (seq(string[]) y, string[m] all, string[a] last) {
+            y = Loop (most, , s) <body = body (int64 i, bool c, seq(string[n]) t) => (bool c2, seq(string[n]) u) {
+              c2 = Identity (c)
+              e = SequenceAt (t, i)
+              f = StringConcat (e, e)
+              u = SequenceInsert (t, f, i)
+            }>
+            all = ConcatFromSequence <axis = 0> (y)
+            minus = Constant <value_int = -1> ()
+            last = SequenceAt (y, minus)
+          }""")
+        model = onnx.helper.make_model(graph, ir_version=9,
+                                       opset_imports=[onnx.helper.make_opsetid("", 20)])
+        onnx.save(model, self.path("m.onnx"))
+        text = [["a", "b"], [], ["grün", ""]]
+        steps = [[w + w for w in text[0]], *text]  # of the first trip
+        steps.insert(1, [w + w for w in steps[1]])
+
+        def sequence(values):
+            return onnx.helper.make_sequence("", onnx.SequenceProto.TENSOR, [
+                onnx.numpy_helper.from_array(np.array(v, object), f"e{i}")
+                for i, v in enumerate(values)])
+
+        folder = self.path("set")
+        os.makedirs(folder, exist_ok=True)
+        files = {"input_0": sequence(text), "output_0": sequence(steps),
+                 "input_1": onnx.numpy_helper.from_array(i64(2)),
+                 "output_1": onnx.numpy_helper.from_array(np.array(sum(steps, []), object)),
+                 "output_2": onnx.numpy_helper.from_array(np.array(steps[-1], object))}
+        for name, proto in files.items():
+            with open(os.path.join(folder, name + ".pb"), "wb") as out:
+                out.write(proto.SerializeToString())
+        for level in ("-O0", "-O3"):
+            self.attempt(f"strings {level}", lambda: self.call(
+                "check", self.path("m.onnx"), "--data", folder, level))
+            self.attempt(f"strings, compiled {level}", lambda: (
+                self.call("compile", self.path("m.onnx"), "-o", self.path("m.tw"), level),
+                self.call("check", self.path("m.tw"), "--data", folder),
+                self.call("run", self.path("m.tw"), "--input",
+                          f"s={os.path.join(folder, 'input_0.pb')}", "--input",
+                          f"most={os.path.join(folder, 'input_1.pb')}")))
+
+    def peak(self, model, feeds):
+        """KiB of memory that a run takes at most."""
+        np.savez(self.path("in.npz"), **as_arrays(feeds))
+        run = subprocess.Popen([self.command, "run", model, "--inputs", self.path("in.npz"),
+                                "--threads=1"], stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(run.pid, 0)
+        if status:
+            raise AssertionError(f"the run ends with status {status}")
+        return usage.ru_maxrss
+
+    def memory(self):
+        """Trips drop what they make; n appends are linear in time and memory."""
+        def same(name, bound, small, large):
+            text, data = CASES[name]
+            onnx.save(onnx.helper.make_model(onnx.parser.parse_graph(text), ir_version=9,
+                                             opset_imports=[onnx.helper.make_opsetid("", 18)]),
+                      self.path("m.onnx"))
+            self.call("compile", self.path("m.onnx"), "-o", self.path("m.tw"))
+            peaks = [self.peak(self.path("m.tw"), {**data[-1], **feeds})
+                     for feeds in (small, large)]
+            print(f"{name}: peak memory {peaks[0]} and {peaks[1]} KiB")
+            if peaks[1] > peaks[0] + bound:
+                raise AssertionError(f"memory grows from {peaks[0]} to {peaks[1]} KiB")
+
+        few, many = dict(n=i64(10)), dict(n=i64(20000))
+        self.attempt("memory of temporary sequences", lambda: same(
+            "temporary sequences", 4096, few, many))
+        self.attempt("memory of a queue", lambda: same(
+            "a queue that keeps its length", 4096, few, many))
+        self.attempt("memory of a list", lambda: same(  # less than 1 KB an item, with its printing
+            "swapped states", 60000, few, dict(n=i64(60000))))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tilewright", required=True)
@@ -396,6 +661,16 @@ def main():
         for name, (text, data) in CASES.items():
             if all(word in name for word in args.words):
                 test.case(name, text, data)
+        for name, (text, feeds, message) in ERRORS.items():
+            if all(word in name for word in args.words):
+                test.error(name, text, feeds, message)
+        for name, (text, data) in OPTIONALS.items():
+            if all(word in name for word in args.words):
+                test.optional(name, text, data)
+        if not args.words or "strings" in args.words:
+            test.strings()
+        if not args.words or "memory" in args.words:
+            test.memory()
     print(f"sequences: {test.passed} passed, {test.failed} failed")
     return test.failed > 0
 
