@@ -402,20 +402,28 @@ static tw_status provide_outputs(tw_session *s)
     return TW_STATUS_OK;
 }
 
-tw_status tw_session_run(tw_session *s)
+/* An optional that has not been set holds nothing. */
+static tw_status gather_inputs(tw_session *s)
 {
-    s->ran = false;
-    for (size_t i = 0; i < s->model->info.inputs; i++) {
-        if (!s->inputs[i].data && s->model->inputs[i].kind != TW_VALUE_TENSOR &&
-            s->model->inputs[i].kind != TW_VALUE_SEQUENCE)
-            tw_session_set_input_absent(s, i); /* what is not given is not there */
+    tw_status status = TW_STATUS_OK;
+    for (size_t i = 0; status == TW_STATUS_OK && i < s->model->info.inputs; i++) {
+        const tw_tensor_info *info = &s->model->inputs[i];
         if (!s->inputs[i].data)
-            return tw_fail(TW_STATUS_INVALID, "input '%s' has not been set",
-                           s->model->inputs[i].name);
+            status = info->kind & TW_VALUE_OPTIONAL
+                         ? tw_session_set_input_absent(s, i)
+                         : tw_fail(TW_STATUS_INVALID, "input '%s' has not been set", info->name);
         s->input_pointers[i] = (void *)s->inputs[i].data;
     }
+    return status;
+}
+
+tw_status tw_session_run(tw_session *s)
+{
     size_t arena;
-    tw_status status = plan(s, &arena);
+    s->ran = false;
+    tw_status status = gather_inputs(s);
+    if (status == TW_STATUS_OK)
+        status = plan(s, &arena);
     if (status == TW_STATUS_OK)
         status = provide_arena(s, arena);
     if (status == TW_STATUS_OK)

@@ -117,17 +117,47 @@ static inline pb onnx_shape(const char *shape)
     return dims;
 }
 
-/* A value with a tensor type. A shape as text: "2,n,?" ("" is rank 0; "*" or NULL is no shape). */
-static inline pb onnx_value(const char *name, int type, const char *shape)
+/* A tensor type. A shape as text: "2,n,?" ("" is rank 0; "*" or NULL is no shape). */
+static inline pb onnx_type(int type, const char *shape)
 {
-    pb value = {0}, tensor = {0}, kind = {0};
+    pb tensor = {0}, kind = {0};
     pb_int(&tensor, 1, type);
     if (shape && *shape != '*')
         pb_message(&tensor, 2, onnx_shape(shape));
     pb_message(&kind, 1, tensor);
+    return kind;
+}
+
+static inline pb onnx_value_of(const char *name, pb type)
+{
+    pb value = {0};
     pb_text(&value, 1, name);
-    pb_message(&value, 2, kind);
+    pb_message(&value, 2, type);
     return value;
+}
+
+static inline pb onnx_value(const char *name, int type, const char *shape)
+{
+    return onnx_value_of(name, onnx_type(type, shape));
+}
+
+/* A sequence of such tensors; an optional that holds a value of that type. */
+static inline pb onnx_type_around(uint32_t field, pb inner)
+{
+    pb outer = {0}, kind = {0};
+    pb_message(&outer, 1, inner);
+    pb_message(&kind, field, outer);
+    return kind;
+}
+
+static inline pb onnx_sequence(const char *name, int type, const char *shape)
+{
+    return onnx_value_of(name, onnx_type_around(4, onnx_type(type, shape)));
+}
+
+static inline pb onnx_optional(const char *name, int type, const char *shape)
+{
+    return onnx_value_of(name, onnx_type_around(9, onnx_type(type, shape)));
 }
 
 /* A node: names of inputs and outputs as text, "a,,b" with nothing for those left out. */
