@@ -2,7 +2,7 @@
 # Installs what building and testing need on Debian 12 or Ubuntu 24.04: system packages, and a
 # Python environment (.venv) for the tests. Does nothing when all is there.
 #
-#   scripts/setup.sh [build|test|lint|fuzz|image]...     default: build test
+#   scripts/setup.sh [build|test|browser|lint|fuzz|image]...     default: build test
 #
 # `image` is what libtilewright-image.so needs, for models that decode pictures; `test` has it, too.
 set -eu
@@ -12,6 +12,7 @@ build="build-essential cmake ninja-build pkg-config llvm-19-dev liblld-19-dev zl
 libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libcjson-dev libzip-dev libsqlite3-dev
 libpng-dev"
 test="libcmocka-dev llvm-19-tools python3 python3-venv ca-certificates"
+browser="chromium-headless-shell fonts-dejavu-core" # of Debian; looks at the pages of inspect --html
 lint="clang-format-19 clang-tidy-19"
 fuzz="clang-19 libclang-rt-19-dev"
 image="libjpeg-dev libtiff-dev libwebp-dev libopenjp2-7-dev" # and libpng-dev, above
@@ -24,9 +25,10 @@ for part in "$@"; do
     build) packages="$packages $build" ;;
     test) packages="$packages $test $image" python=1 ;;
     image) packages="$packages $image" ;;
+    browser) packages="$packages $browser" ;;
     lint) packages="$packages $lint" ;;
     fuzz) packages="$packages $fuzz" ;;
-    *) echo "setup.sh: unknown part '$part'; one of build, test, lint, fuzz, image" >&2; exit 2 ;;
+    *) echo "setup.sh: unknown part '$part'; one of build, test, browser, lint, fuzz, image" >&2; exit 2 ;;
     esac
 done
 

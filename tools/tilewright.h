@@ -130,6 +130,9 @@ bool tw_reference_make(tw_reference *r, tw_compile_args *args, unsigned threads)
 /* Runs the model on the inputs and compares, with a line for each output. */
 bool tw_reference_check(tw_reference *r, tw_compile_args *args, tw_model *model, unsigned threads);
 
+/* inspect --html: a page about MODEL at `path`; `profile` is a file that bench --profile --json
+ * made, or NULL. False after diagnostics. */
+bool tw_write_html(tw_compile_args *args, const char *path, const char *profile);
 /* inspect --fusion: the kernels of MODEL, which must not be compiled yet, and why they are apart.
  * False after diagnostics. */
 bool tw_print_fusion(tw_compile_args *args);

@@ -98,6 +98,7 @@ static double percentile(const samples *s, double p)
 /* One kernel's figures per run of the model. */
 typedef struct kernel_row {
     const tw_kernel_info *info;
+    size_t index;
     double seconds, calls; /* per run */
 } kernel_row;
 
@@ -115,7 +116,7 @@ static kernel_row *kernel_rows(bench_verb *v, const tw_model *model, const tw_se
     *total = 0;
     for (size_t i = 0; i < n; i++) {
         tw_kernel_time t = tw_session_kernel_time(session, i);
-        rows[i] = (kernel_row){tw_model_kernel(model, i), t.seconds / (double)runs,
+        rows[i] = (kernel_row){tw_model_kernel(model, i), i, t.seconds / (double)runs,
                                (double)t.calls / (double)runs};
         *total += rows[i].seconds;
     }
@@ -157,6 +158,7 @@ static cJSON *json_of_kernel(const bench_verb *v, const kernel_row *row, double 
 {
     cJSON *k = cJSON_CreateObject();
     double s = row->seconds > 0 ? row->seconds : 1e-12;
+    cJSON_AddNumberToObject(k, "index", (double)row->index);
     cJSON_AddStringToObject(k, "name", row->info->name);
     cJSON_AddStringToObject(k, "operators", row->info->operators ? row->info->operators : "");
     cJSON_AddNumberToObject(k, "ms", row->seconds * 1e3);

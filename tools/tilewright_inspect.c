@@ -9,26 +9,40 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPT_FUSION = 512 };
+enum { OPT_FUSION = 512, OPT_HTML, OPT_PROFILE };
 
 typedef struct inspect_verb {
     tw_compile_args compile;
     bool fusion;
+    const char *html, *profile;
 } inspect_verb;
 
 static const struct argp_option options[] = {
     {"fusion", OPT_FUSION, 0, 0,
      "Show the kernels that the graph is cut into, and of each pair why it is no single kernel", 0},
+    {"html", OPT_HTML, "REPORT.html", 0,
+     "Write a page with the graph after each pass, the kernels, and the memory plan", 0},
+    {"profile", OPT_PROFILE, "P.json", 0,
+     "With --html: what bench --profile --json printed, for the times and rooflines of kernels", 0},
     {0},
 };
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
     inspect_verb *v = state->input;
-    (void)arg;
     switch (key) {
     case ARGP_KEY_INIT:
         state->child_inputs[0] = &v->compile;
+        break;
+    case OPT_HTML:
+        v->html = arg;
+        break;
+    case OPT_PROFILE:
+        v->profile = arg;
+        break;
+    case ARGP_KEY_END:
+        if (v->profile && !v->html)
+            argp_error(state, "--profile goes with --html");
         break;
     case OPT_FUSION:
         v->fusion = true;
@@ -165,6 +179,8 @@ static bool inspect(void *verb)
     tw_model *model;
     if (v->fusion)
         return tw_print_fusion(args);
+    if (v->html)
+        return tw_write_html(args, v->html, v->profile);
     args->imported = print_graph;
     args->keep_open = true;
     if (!tw_load_model(args, &none, &model))

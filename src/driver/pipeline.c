@@ -31,6 +31,7 @@ static const char *const graph_passes[] = {
     "convert-layout,"
     "canonicalize,"
     "pack-weights,"
+    "eliminate-common-subexpr," /* weights that several operations use are packed once */
     "fold-constants,"
     "eliminate-common-subexpr,"
     "nest-concats,"
