@@ -100,6 +100,7 @@ typedef struct kernel_row {
     const tw_kernel_info *info;
     size_t index;
     double seconds, calls; /* per run */
+    double flops, bytes;   /* per call */
 } kernel_row;
 
 static int slowest_first(const void *a, const void *b)
@@ -116,8 +117,12 @@ static kernel_row *kernel_rows(bench_verb *v, const tw_model *model, const tw_se
     *total = 0;
     for (size_t i = 0; i < n; i++) {
         tw_kernel_time t = tw_session_kernel_time(session, i);
-        rows[i] = (kernel_row){tw_model_kernel(model, i), i, t.seconds / (double)runs,
-                               (double)t.calls / (double)runs};
+        rows[i] = (kernel_row){.info = tw_model_kernel(model, i),
+                               .index = i,
+                               .seconds = t.seconds / (double)runs,
+                               .calls = (double)t.calls / (double)runs,
+                               .flops = (double)t.flops,
+                               .bytes = (double)t.bytes};
         *total += rows[i].seconds;
     }
     if (n)
@@ -128,8 +133,8 @@ static kernel_row *kernel_rows(bench_verb *v, const tw_model *model, const tw_se
 /* Operations over their peak, bytes over theirs: the larger is the least time of a kernel. */
 static double least_seconds(const bench_verb *v, const kernel_row *row)
 {
-    double by_flops = row->calls * (double)row->info->flops / v->peaks.flops;
-    double by_bytes = row->calls * (double)row->info->bytes / v->peaks.bandwidth;
+    double by_flops = row->calls * row->flops / v->peaks.flops;
+    double by_bytes = row->calls * row->bytes / v->peaks.bandwidth;
     return by_flops > by_bytes ? by_flops : by_bytes;
 }
 
@@ -147,10 +152,9 @@ static void print_profile(bench_verb *v, const tw_model *model, const tw_session
         const kernel_row *r = &rows[i];
         double s = r->seconds > 0 ? r->seconds : 1e-12;
         printf("%10.4f %5.1f%% %9.2f %8.2f %6.1f%%  %s (%s) x%g\n", r->seconds * 1e3,
-               100 * r->seconds / (total > 0 ? total : 1),
-               r->calls * (double)r->info->flops / s * 1e-9,
-               r->calls * (double)r->info->bytes / s * 1e-9, 100 * least_seconds(v, r) / s,
-               r->info->name, r->info->operators ? r->info->operators : "", r->calls);
+               100 * r->seconds / (total > 0 ? total : 1), r->calls * r->flops / s * 1e-9,
+               r->calls * r->bytes / s * 1e-9, 100 * least_seconds(v, r) / s, r->info->name,
+               r->info->operators ? r->info->operators : "", r->calls);
     }
 }
 
@@ -164,10 +168,10 @@ static cJSON *json_of_kernel(const bench_verb *v, const kernel_row *row, double 
     cJSON_AddNumberToObject(k, "ms", row->seconds * 1e3);
     cJSON_AddNumberToObject(k, "share", row->seconds / (total > 0 ? total : 1));
     cJSON_AddNumberToObject(k, "calls", row->calls);
-    cJSON_AddNumberToObject(k, "flops", (double)row->info->flops);
-    cJSON_AddNumberToObject(k, "bytes", (double)row->info->bytes);
-    cJSON_AddNumberToObject(k, "gflops", row->calls * (double)row->info->flops / s * 1e-9);
-    cJSON_AddNumberToObject(k, "gbps", row->calls * (double)row->info->bytes / s * 1e-9);
+    cJSON_AddNumberToObject(k, "flops", row->flops);
+    cJSON_AddNumberToObject(k, "bytes", row->bytes);
+    cJSON_AddNumberToObject(k, "gflops", row->calls * row->flops / s * 1e-9);
+    cJSON_AddNumberToObject(k, "gbps", row->calls * row->bytes / s * 1e-9);
     cJSON_AddNumberToObject(k, "floor_ms", least_seconds(v, row) * 1e3);
     cJSON_AddNumberToObject(k, "of_peak", least_seconds(v, row) / s);
     return k;

@@ -20,7 +20,7 @@ extern "C" {
 #define TW_ABI_MAGIC 0x314c45444f4d5754u /* the bytes "TWMODEL1" */
 
 enum {
-    TW_ABI_VERSION = 1,   /* host and model must agree */
+    TW_ABI_VERSION = 2,   /* host and model must agree */
     TW_ABI_ALIGN = 64,    /* of arena, constants, each buffer in them, and host->alloc */
     TW_ABI_MAX_RANK = 16, /* dimensions of a tensor */
     TW_ABI_CPU_WORDS = 2, /* 64-bit words of a CPU feature set */
@@ -107,8 +107,9 @@ typedef int32_t (*tw_abi_entry)(const tw_abi_host *host, void *const *inputs, vo
 
 /* For models with symbols: checks the sizes, returns the arena bytes for them and writes the dims
  * of all outputs, one after another (-1 where the data decides). Negative when the sizes are not
- * possible. */
-typedef int64_t (*tw_abi_plan)(const int64_t *symbols, int64_t *output_dims);
+ * possible. `work`, unless NULL, gets two numbers for each entry of variant->kernels: operations
+ * and bytes of one call, 0 where the data decides. */
+typedef int64_t (*tw_abi_plan)(const int64_t *symbols, int64_t *output_dims, int64_t *work);
 
 /* Flags of inputs and outputs. With any but the first one, a pointer is to a handle (u64), and
  * elem, rank and dims are those of the tensors inside. */
@@ -133,8 +134,8 @@ typedef struct tw_abi_tensor {
 typedef struct tw_abi_kernel {
     const char *name;      /* symbol of the function */
     const char *operators; /* "Conv+Relu" */
-    uint64_t flops;
-    uint64_t bytes; /* read and written, each buffer once */
+    uint64_t flops;        /* both 0 where sizes are symbols: see tw_abi_plan */
+    uint64_t bytes;        /* read and written, each buffer once */
 } tw_abi_kernel;
 
 /* A buffer of the arena, for people who look at the memory plan; steps are kernel indices. */

@@ -241,6 +241,7 @@ bool tw_session_output_element(const tw_session *session, size_t i, size_t k, tw
 typedef struct tw_kernel_time {
     uint64_t calls;
     double seconds;
+    uint64_t flops, bytes; /* of one call, at the sizes of the last run; 0: not known */
 } tw_kernel_time;
 tw_kernel_time tw_session_kernel_time(const tw_session *session, size_t i);
 void tw_session_reset_profile(tw_session *session);

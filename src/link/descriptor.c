@@ -366,8 +366,9 @@ static void run_functions(emitter *e, const tw_descriptor_spec *spec, LLVMValueR
     if (symbols) {
         LLVMTypeRef type = LLVMFunctionType(e->i64, types, 2, false);
         LLVMValueRef f = new_function(e, prefixed(e, spec->prefix, "plan"), type, b);
-        LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1)};
-        LLVMBuildRet(b, LLVMBuildCall2(b, type, external(e, code->plan), args, 2, ""));
+        LLVMTypeRef full = LLVMFunctionType(e->i64, (LLVMTypeRef[]){p, p, p}, 3, false);
+        LLVMValueRef args[] = {LLVMGetParam(f, 0), LLVMGetParam(f, 1), e->null};
+        LLVMBuildRet(b, LLVMBuildCall2(b, full, external(e, code->plan), args, 3, ""));
     }
 }
 

@@ -183,9 +183,26 @@ static int64_t runs_of(const tw_op *op, const tw_op *kernel)
     return runs;
 }
 
+/* The same as an expression over symbols; NULL when there is none. */
+static tw_expr symbolic_runs(const tw_op *op, const tw_op *kernel)
+{
+    tw_context *ctx = tw_op_context(kernel);
+    tw_expr runs = tw_expr_const(ctx, 1);
+    for (; op != kernel; op = op->region->parent) {
+        tw_attr bounds = tw_is_loop(op, TW_LOOP_FOR) ? tw_op_attr(op, "bounds") : NULL;
+        tw_expr trips =
+            bounds ? tw_expr_sub(ctx, bounds->u.map.exprs[1], bounds->u.map.exprs[0]) : NULL;
+        if (trips && tw_expr_dim_count(trips))
+            return NULL;
+        runs = trips ? tw_expr_mul(ctx, runs, trips) : runs;
+    }
+    return runs;
+}
+
 typedef struct flops_walk {
     const tw_op *kernel;
     int64_t total;
+    tw_expr symbolic; /* the same; NULL: not known */
 } flops_walk;
 
 static bool count_flops(tw_op *op, void *data)
@@ -199,6 +216,11 @@ static bool count_flops(tw_op *op, void *data)
     int64_t all = per_block ? times(per_block, runs_of(op, w->kernel)) : 0;
     if (__builtin_add_overflow(w->total, all, &w->total))
         w->total = INT64_MAX;
+    tw_context *ctx = tw_op_context(w->kernel);
+    tw_expr runs = per_block && w->symbolic ? symbolic_runs(op, w->kernel) : NULL;
+    if (per_block)
+        w->symbolic =
+            runs ? tw_expr_add(ctx, w->symbolic, tw_expr_mulc(ctx, runs, per_block)) : NULL;
     return true;
 }
 
@@ -207,6 +229,20 @@ static int64_t bytes_of(tw_type type)
     int64_t count = 0;
     tw_type_static_count(type, &count);
     return times(count, tw_elem_bits(type->elem)) / 8;
+}
+
+static tw_expr symbolic_bytes(tw_context *ctx, const tw_region *body)
+{
+    tw_expr all = tw_expr_const(ctx, 0);
+    for (unsigned i = 0; i < body->n_args; i++) {
+        tw_type type = body->args[i]->type;
+        tw_expr bits = tw_expr_const(ctx, tw_elem_bits(type->elem));
+        for (unsigned d = 0; d < type->rank; d++)
+            bits = tw_expr_mul(ctx, bits, type->dims[d]);
+        all = tw_expr_add(ctx, all,
+                          tw_expr_binary(ctx, TW_EXPR_FLOORDIV, bits, tw_expr_const(ctx, 8)));
+    }
+    return all;
 }
 
 void tw_kernel_describe(tw_op *kernel, const tw_op *graph_op)
@@ -222,7 +258,7 @@ void tw_kernel_describe(tw_op *kernel, const tw_op *graph_op)
         tw_vec_push(arena, &names, tw_attr_string(ctx, tw_short_name(graph_op)));
     }
     tw_op_set_attr(kernel, "ops", tw_attr_array(ctx, names.data, names.len));
-    flops_walk w = {.kernel = kernel};
+    flops_walk w = {.kernel = kernel, .symbolic = tw_expr_const(ctx, 0)};
     tw_walk(kernel, count_flops, &w);
     int64_t bytes = 0;
     for (unsigned i = 0; i < kernel->regions[0].n_args; i++)
@@ -230,4 +266,8 @@ void tw_kernel_describe(tw_op *kernel, const tw_op *graph_op)
             bytes = INT64_MAX;
     tw_op_set_attr(kernel, "flops", tw_attr_int(ctx, w.total));
     tw_op_set_attr(kernel, "bytes", tw_attr_int(ctx, bytes));
+    tw_expr work[2] = {w.symbolic ? w.symbolic : tw_expr_const(ctx, 0),
+                       symbolic_bytes(ctx, &kernel->regions[0])};
+    if (!tw_expr_is_const(work[0]) || !tw_expr_is_const(work[1]))
+        tw_op_set_attr(kernel, "work", tw_attr_map(ctx, 0, work, 2));
 }

@@ -33,9 +33,10 @@ static bool allocate(tw_session *s)
     s->output_dims = calloc(out_dims + 1, sizeof *s->output_dims);
     s->symbols = calloc(info->symbols + 1, sizeof *s->symbols);
     s->times = calloc(info->kernels + 1, sizeof *s->times);
+    s->work = calloc(2 * info->kernels + 1, sizeof *s->work);
     s->handles = calloc(info->outputs + 1, sizeof *s->handles);
     return s->inputs && s->outputs && s->input_pointers && s->output_pointers && s->input_dims &&
-           s->output_dims && s->symbols && s->times && s->handles;
+           s->output_dims && s->symbols && s->times && s->work && s->handles;
 }
 
 /* Each tensor's dims start as the model's, one tensor after another. */
@@ -128,6 +129,7 @@ void tw_session_destroy(tw_session *s)
     free(s->output_dims);
     free(s->symbols);
     free(s->times);
+    free(s->work);
     free(s->handles);
     tw_model_free(s->model);
     free(s);
@@ -248,8 +250,13 @@ const int64_t *tw_session_output_dims(const tw_session *s, size_t i)
 tw_kernel_time tw_session_kernel_time(const tw_session *s, size_t i)
 {
     if (i >= s->model->info.kernels)
-        return (tw_kernel_time){0, 0};
-    return (tw_kernel_time){s->times[i].calls, (double)s->times[i].ns * 1e-9};
+        return (tw_kernel_time){0};
+    const tw_kernel_info *info = &s->model->kernels[i];
+    bool open = s->model->variant->plan != NULL;
+    return (tw_kernel_time){.calls = s->times[i].calls,
+                            .seconds = (double)s->times[i].ns * 1e-9,
+                            .flops = open ? (uint64_t)s->work[2 * i] : info->flops,
+                            .bytes = open ? (uint64_t)s->work[2 * i + 1] : info->bytes};
 }
 
 void tw_session_reset_profile(tw_session *s)
@@ -330,7 +337,7 @@ static tw_status plan(tw_session *s, size_t *arena)
     tw_status status = bind_symbols(s);
     if (status != TW_STATUS_OK)
         return status;
-    int64_t bytes = v->plan(s->symbols, s->output_dims);
+    int64_t bytes = v->plan(s->symbols, s->output_dims, s->work);
     if (bytes < 0) {
         char sizes[256];
         tw_session_sizes(s, sizes, sizeof sizes);

@@ -47,6 +47,7 @@ struct tw_session {
     uint8_t *arena;
     size_t arena_size;
     tw_kernel_clock *times;
+    int64_t *work; /* with symbols: operations and bytes of each kernel, at the sizes of the run */
     bool ran;
     uint64_t **handles; /* room for those of all outputs */
     void *sequences;    /* table of sequence.h: of the run, then of its outputs */

@@ -1,7 +1,7 @@
 /* plan.c: the function that says, for given symbols, what memory a run takes and which shapes its
  * outputs have.
  *
- *     int64_t tw_plan(const int64_t *symbols, int64_t *output_dims)
+ *     int64_t tw_plan(const int64_t *symbols, int64_t *output_dims, int64_t *work)
  *
  * Sizes are computed in 64 bits, and in floating point as well, to see what would not fit. */
 #include "codegen/llvm/cg.h"
@@ -110,11 +110,40 @@ static LLVMValueRef arena_size(tw_cg *cg, const tw_op *func, LLVMValueRef *fine)
     return tw_cg_lin_value(cg, &bytes);
 }
 
+/* Operations and bytes of one call of a kernel; 0 where they depend on what is known later. */
+static LLVMValueRef work_of(tw_cg *cg, const tw_op *func, const tw_op *kernel, unsigned which)
+{
+    tw_attr work = kernel ? tw_op_attr(kernel, "work") : NULL;
+    if (!work)
+        return tw_cg_i64(cg, kernel ? tw_op_int(kernel, which ? "bytes" : "flops", 0) : 0);
+    tw_expr e = work->u.map.exprs[which];
+    if (tw_core_is_bound_size(tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]), e))
+        return tw_cg_i64(cg, 0);
+    tw_cg_lin value = tw_cg_expr(cg, func, 0, e);
+    return tw_cg_lin_value(cg, &value);
+}
+
+/* What each call does, if it is asked for. */
+static void write_work(tw_cg *cg, const tw_op *func, LLVMValueRef out)
+{
+    LLVMValueRef wanted = LLVMBuildIsNotNull(cg->b, out, "");
+    LLVMBasicBlockRef after = tw_cg_if(cg, wanted);
+    for (size_t i = 0; i < cg->program->n_calls; i++) {
+        const char *callee = tw_op_string(cg->program->calls[i], "callee", "");
+        const tw_op *module = tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]);
+        const tw_op *kernel = tw_core_lookup((tw_op *)module, callee);
+        for (unsigned k = 0; k < 2; k++)
+            LLVMBuildStore(cg->b, work_of(cg, func, kernel, k),
+                           tw_cg_offset(cg, out, tw_cg_i64(cg, 8 * (int64_t)(2 * i + k))));
+    }
+    tw_cg_endif(cg, after);
+}
+
 void tw_cg_plan(tw_cg *cg, tw_op *func)
 {
-    LLVMTypeRef types[] = {cg->ptr, cg->ptr};
+    LLVMTypeRef types[] = {cg->ptr, cg->ptr, cg->ptr};
     LLVMValueRef f = LLVMAddFunction(cg->module, tw_cg_symbol(cg, "tw_plan"),
-                                     LLVMFunctionType(cg->i64, types, 2, false));
+                                     LLVMFunctionType(cg->i64, types, 3, false));
     LLVMSetVisibility(f, LLVMHiddenVisibility);
     tw_cg_function_attributes(cg, f);
     tw_cg_func fn = {.value = f, .symbols = LLVMGetParam(f, 0)};
@@ -128,5 +157,6 @@ void tw_cg_plan(tw_cg *cg, tw_op *func)
         at += body->args[i]->type->rank;
     }
     LLVMValueRef size = arena_size(cg, func, &fine);
+    write_work(cg, func, LLVMGetParam(f, 2));
     LLVMBuildRet(cg->b, LLVMBuildSelect(cg->b, fine, size, tw_cg_i64(cg, -1), ""));
 }
