@@ -6,84 +6,22 @@
  * scores depends on what was voted for. */
 #include "artifact/trees.h"
 #include "import/onnx/arith.h"
+#include "import/onnx/ml.h"
 #include "import/onnx/trees.h"
 
 #include <math.h>
 #include <string.h>
 
 #define SELECT(c, a, b) tw_gb_where(g, c, a, b)
-#define LESSC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_LESS, a, c)
 #define ABOVEC(a, c) tw_gb_binary_scalar(g, TW_GRAPH_GREATER, a, c)
-#define UNARY(x, kind) tw_gb_unary(g, TW_GRAPH_##kind, x)
 
-/* ---- Transforms ---- */
-
-enum { NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO, PROBIT };
-static const char *const transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
 static const char *const aggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
-
-/* An attribute that is one of the names, as its number; -1 with an error. */
-static int64_t choice(tw_onnx_node *n, const char *attribute, const char *const *names, int count,
-                      int absent)
-{
-    bool ok = true;
-    const char *name = tw_onnx_string(n, attribute, names[absent], &ok);
-    for (int i = 0; ok && i < count; i++)
-        if (!strcmp(name, names[i]))
-            return i;
-    if (ok)
-        tw_gb_error(n->g, "attribute '%s' is '%s', which is not known", attribute, name);
-    return -1;
-}
 
 static bool within(tw_onnx_node *n, const char *attribute, int64_t value, int count)
 {
     return (value >= 0 && value < count) ||
            tw_onnx_error(n, "attribute '%s' is %lld; 0 to %d are known", attribute,
                          (long long)value, count - 1);
-}
-
-/* sqrt(2) erfinv(2 x - 1), the inverse approximated in closed form. */
-static tw_value *probit(tw_gb *g, tw_value *x)
-{
-    tw_value *y = ADDC(MULC(x, 2), -1);
-    tw_value *log = UNARY(MUL(ADDC(MULC(y, -1), 1), ADDC(y, 1)), LOG);
-    tw_value *v = ADDC(MULC(log, 0.5), 2 / (3.14159 * 0.147));
-    tw_value *root = UNARY(SUB(UNARY(SUB(MUL(v, v), MULC(log, 1 / 0.147)), SQRT), v), SQRT);
-    tw_value *sign = x ? SELECT(LESSC(y, 0), tw_gb_scalar(g, x->type->elem, -1),
-                                tw_gb_scalar(g, x->type->elem, 1))
-                       : NULL;
-    return MULC(MUL(sign, root), 1.41421356);
-}
-
-/* Softmax of those that are not 0; these stay 0. */
-static tw_value *softmax_zero(tw_gb *g, tw_value *x)
-{
-    tw_value *top = tw_gb_reduce(g, TW_GRAPH_REDUCE_MAX, x, 2, true);
-    tw_value *none = tw_gb_binary(g, TW_GRAPH_AND, tw_gb_unary(g, TW_GRAPH_NOT, ABOVEC(x, 1e-7)),
-                                  tw_gb_unary(g, TW_GRAPH_NOT, LESSC(x, -1e-7)));
-    tw_value *power = UNARY(SUB(x, top), EXP);
-    tw_value *sum =
-        tw_gb_reduce(g, TW_GRAPH_REDUCE_SUM,
-                     x ? SELECT(none, tw_gb_scalar(g, x->type->elem, 0), power) : NULL, 2, true);
-    return DIV(SELECT(none, MUL(x, UNARY(MULC(top, -1), EXP)), power), sum);
-}
-
-/* Of scores [rows, targets]. */
-static tw_value *transform(tw_gb *g, int64_t kind, tw_value *x)
-{
-    switch (kind) {
-    case SOFTMAX:
-        return tw_gb_softmax(g, TW_GRAPH_SOFTMAX, x, 1);
-    case LOGISTIC:
-        return tw_gb_unary(g, TW_GRAPH_SIGMOID, x);
-    case SOFTMAX_ZERO:
-        return softmax_zero(g, x);
-    case PROBIT:
-        return probit(g, x);
-    default:
-        return x;
-    }
 }
 
 /* ---- Regression ---- */
@@ -117,7 +55,7 @@ static bool regress(tw_onnx_trees *t, int64_t aggregate, int64_t post, tw_elem e
                              (long long)t->n_targets);
     if (n_base)
         scores = ADD(scores, tw_onnx_trees_constant(t, base, n_base));
-    scores = transform(g, t->n_targets == 1 && post != PROBIT ? NONE : post, scores);
+    scores = tw_onnx_transform(g, post, scores);
     return tw_onnx_set(t->n, 0, tw_gb_cast(g, scores, elem));
 }
 
@@ -126,7 +64,7 @@ bool tw_onnx_op_tree_ensemble(tw_onnx_node *n)
     bool ok = true;
     tw_onnx_trees t = {.n = n, .elem = TW_F32};
     int64_t aggregate = tw_onnx_int(n, "aggregate_function", TW_TREES_SUM, &ok);
-    int64_t post = tw_onnx_int(n, "post_transform", NONE, &ok);
+    int64_t post = tw_onnx_int(n, "post_transform", TW_ONNX_PLAIN, &ok);
     t.n_targets = tw_onnx_int(n, "n_targets", 0, &ok);
     return ok && within(n, "aggregate_function", aggregate, 4) &&
            within(n, "post_transform", post, 5) && check_targets(&t, "attribute 'n_targets'") &&
@@ -138,8 +76,8 @@ bool tw_onnx_op_tree_ensemble_regressor(tw_onnx_node *n)
 {
     bool ok = true;
     tw_onnx_trees t = {.n = n, .elem = TW_F32};
-    int64_t aggregate = choice(n, "aggregate_function", aggregates, 4, TW_TREES_SUM);
-    int64_t post = choice(n, "post_transform", transforms, 5, NONE);
+    int64_t aggregate = tw_onnx_choice(n, "aggregate_function", aggregates, 4, TW_TREES_SUM);
+    int64_t post = tw_onnx_read_transform(n);
     t.n_targets = tw_onnx_int(n, "n_targets", 0, &ok);
     return ok && aggregate >= 0 && post >= 0 && check_targets(&t, "attribute 'n_targets'") &&
            tw_onnx_read_old_trees(&t, "target") && regress(&t, aggregate, post, TW_F32);
@@ -163,7 +101,7 @@ static bool read_classes(classes *c)
     bool ok = true;
     size_t n;
     tw_onnx_node *node = c->t.n;
-    c->post = choice(node, "post_transform", transforms, 5, NONE);
+    c->post = tw_onnx_read_transform(node);
     c->texts = tw_onnx_attr(node, "classlabels_strings");
     c->numbers = tw_onnx_int_list(node, "classlabels_int64s", &n, &ok);
     if (c->texts && !c->texts->n_strings)
@@ -184,12 +122,8 @@ static bool many_classes(classes *c)
         known = c->scores = ADD(c->scores, tw_onnx_trees_constant(&c->t, c->base, c->n_base));
     else
         known = SELECT(c->voted, c->scores, tw_gb_scalar(g, c->t.elem, -INFINITY));
-    c->label = known ? TW_GB_EMIT(g, ARG_MAX, &known, 1,
-                                  tw_type_tensor(g->ctx, TW_I64, 1, known->type->dims, NULL),
-                                  {"axis", tw_attr_int(g->ctx, 1)},
-                                  {"keepdims", tw_attr_bool(g->ctx, false)})
-                     : NULL;
-    c->z = transform(g, c->post, c->scores);
+    c->label = tw_onnx_best(g, known);
+    c->z = tw_onnx_transform(g, c->post, c->scores);
     return c->label && c->z;
 }
 
@@ -206,24 +140,13 @@ static bool one_class(classes *c)
         c->scores = ADDC(c->scores, c->base[0]);
     c->numbers = zero_or_one;
     c->label = tw_gb_cast(g, tw_gb_squeeze(g, ABOVEC(c->scores, 0), 2), TW_I64);
-    c->z = c->post == PROBIT ? probit(g, c->scores) : c->scores;
+    c->z = tw_onnx_transform(g, c->post, c->scores);
     return c->label && c->z;
 }
 
 static tw_value *column(tw_gb *g, tw_value *x, int64_t i)
 {
     return tw_gb_slice_axis(g, x, 1, tw_gb_const(g, i), 1, tw_gb_const(g, 1));
-}
-
-/* Both scores, [rows, 2], of rows that voted for the first class alone. */
-static tw_value *pair_of(const classes *c, tw_value *score, bool chances)
-{
-    tw_gb *g = c->t.n->g;
-    bool logistic = c->post == LOGISTIC;
-    tw_value *minus = MULC(score, -1);
-    tw_value *pair[2] = {chances && !logistic ? ADDC(minus, 1) : minus, score};
-    tw_value *z = score ? tw_gb_concat(g, pair, 2, 1) : NULL;
-    return logistic ? UNARY(z, SIGMOID) : z;
 }
 
 /* Two classes. When all votes are for one of them and none is negative, they are chances. */
@@ -236,7 +159,7 @@ static bool two_classes(classes *c)
         positive &= !(c->t.weights[i] < 0);
     }
     bool chances = positive && !(for_class[0] && for_class[1]);
-    if (c->post == PROBIT)
+    if (c->post == TW_ONNX_PROBIT)
         return tw_onnx_error(c->t.n, "post_transform PROBIT of two classes");
     if (c->n_base == 2 && for_class[1])
         return tw_onnx_error(c->t.n, "base values for both of two classes, with votes for the "
@@ -248,9 +171,9 @@ static bool two_classes(classes *c)
         first = SELECT(voted, ADDC(first, c->base[0]), zero);
     tw_value *above = ABOVEC(SELECT(both, second, first), chances ? 0.5 : 0);
     tw_value *two[2] = {first, second};
-    tw_value *z = above ? transform(g, c->post, tw_gb_concat(g, two, 2, 1)) : NULL;
+    tw_value *z = above ? tw_onnx_transform(g, c->post, tw_gb_concat(g, two, 2, 1)) : NULL;
     if (c->n_base != 2)
-        z = SELECT(both, z, pair_of(c, first, chances));
+        z = SELECT(both, z, tw_onnx_score_pair(g, c->post, first, chances));
     c->label = tw_gb_cast(g, tw_gb_squeeze(g, above, 2), TW_I64);
     c->z = z;
     return c->label && z;
