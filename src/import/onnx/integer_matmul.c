@@ -34,13 +34,14 @@ static tw_value *excess_of_matrices(tw_gb *g, tw_value *a, tw_value *b)
 {
     unsigned ra = a->type->rank, rb = b->type->rank;
     int64_t k;
+    if (ra < 2 || rb < 2 || ra == TW_MAX_RANK || rb == TW_MAX_RANK)
+        return tw_gb_error(g, "a product that saturates of %s and %s", tw_gb_type_text(g, a->type),
+                           tw_gb_type_text(g, b->type));
     if (!tw_expr_as_const(b->type->dims[rb - 2], &k))
         return tw_gb_error(g,
                            "products that saturate need sizes that are known when the model is "
                            "compiled; the sum is over %s",
                            tw_gb_type_text(g, b->type));
-    if (ra == TW_MAX_RANK || rb == TW_MAX_RANK)
-        return tw_gb_error(g, "a product that saturates of more than %d axes", TW_MAX_RANK - 1);
     a = even(g, a, ra - 1, k);
     b = even(g, b, rb - 2, k);
     tw_value *sum = NULL;

@@ -117,12 +117,10 @@ static bool read_classes(classes *c)
 static bool many_classes(classes *c)
 {
     tw_gb *g = c->t.n->g;
-    tw_value *known = c->scores;
+    tw_value *none = tw_gb_scalar(g, c->t.elem, -INFINITY);
     if (c->n_base)
-        known = c->scores = ADD(c->scores, tw_onnx_trees_constant(&c->t, c->base, c->n_base));
-    else
-        known = SELECT(c->voted, c->scores, tw_gb_scalar(g, c->t.elem, -INFINITY));
-    c->label = tw_onnx_best(g, known);
+        c->scores = ADD(c->scores, tw_onnx_trees_constant(&c->t, c->base, c->n_base));
+    c->label = tw_onnx_best(g, c->n_base ? c->scores : SELECT(c->voted, c->scores, none));
     c->z = tw_onnx_transform(g, c->post, c->scores);
     return c->label && c->z;
 }
