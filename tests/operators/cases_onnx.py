@@ -162,8 +162,10 @@ def first_versions():
     """Forms of operator set 1, which onnxruntime has in later ones alone."""
     x = rand(2, 6, 4)
     parts = [x[:, :1], x[:, 1:4], x[:, 4:]]
-    yield onnx("Split", [x, np.array([1, 3, 2], np.int64)], {"axis": 1}, outputs=3, opset=1,
-               const=(1,), expected=parts)
+    yield onnx("Split", [x, np.array([1, 3, 2], F32)], {"axis": 1}, outputs=3, opset=1, const=(1,),
+               expected=parts)
+    yield onnx("Tile", [x, np.array(2, F32), np.array(1, F32)], {}, opset=1, const=(1, 2),
+               expected=[np.tile(x, (1, 2, 1))])
     yield onnx("Split", [x], {"axis": 1, "split": [1, 3, 2]}, outputs=3, opset=1, expected=parts)
     yield onnx("Split", [x], {"axis": 1}, outputs=3, opset=1, expected=np.split(x, 3, 1))
     scale, bias = rand(6), rand(6)

@@ -113,6 +113,8 @@ bool tw_onnx_op_split(tw_onnx_node *n)
         return false;
     if (n->n_out == 0 || parts != n->n_out)
         return tw_onnx_error(n, "%lld parts, but %u outputs", (long long)parts, n->n_out);
+    if (n->version < 2 && tw_onnx_in(n, 1)) /* of the type of x */
+        n->in[1] = tw_gb_cast(n->g, n->in[1], TW_I64);
     const tw_expr *sizes = split_sizes(n, axis);
     tw_expr start = tw_gb_const(n->g, 0);
     for (unsigned i = 0; sizes && i < n->n_out; i++) {

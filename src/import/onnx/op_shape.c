@@ -378,7 +378,7 @@ bool tw_onnx_op_one_hot(tw_onnx_node *n)
         return false;
     if (rank > TW_MAX_RANK)
         return tw_onnx_error(n, "a tensor of more than %d dimensions", TW_MAX_RANK);
-    tw_value *depth_value = tw_gb_cast(g, n->in[1], TW_I64);
+    tw_value *depth_value = n->in[1] = tw_gb_cast(g, n->in[1], TW_I64); /* of any number type */
     const tw_expr *known = tw_known_exprs(g, depth_value, &count);
     if (!tw_onnx_axis(n, given, rank, &axis))
         return false;
