@@ -121,6 +121,9 @@ tw_value *tw_stage_load_or(tw_stage *s, tw_value *buffer, const tw_expr *index,
 tw_value *tw_stage_load_broadcast(tw_stage *s, tw_value *buffer, unsigned result_rank);
 /* Converted to the buffer's element type. */
 void tw_stage_store(tw_stage *s, tw_value *value, tw_value *buffer, const tw_expr *index);
+/* Only where all conditions are >= 0. */
+void tw_stage_store_where(tw_stage *s, tw_value *value, tw_value *buffer, const tw_expr *index,
+                          const tw_expr *where, unsigned n_where);
 /* At the first axes, in order. */
 void tw_stage_store_here(tw_stage *s, tw_value *value, tw_value *buffer);
 

@@ -30,6 +30,8 @@ static const char *const graph_passes[] = {
     "canonicalize,"
     "convert-layout,"
     "canonicalize,"
+    "fuse-attention,"
+    "join-products,"
     "pack-weights,"
     "eliminate-common-subexpr," /* weights that several operations use are packed once */
     "fold-constants,"

@@ -9,6 +9,8 @@
 #include "dialect/loop/loop.h"
 #include "tilewright/lower.h"
 
+enum { TW_LOWERING_MAX_OUTER = 4 };
+
 struct tw_lowering {
     tw_context *ctx;
     tw_arena *arena;
@@ -16,6 +18,10 @@ struct tw_lowering {
     tw_op *op;    /* the graph operation being lowered */
     bool is_last; /* nothing in the kernel reads the results of `op` */
     tw_map names; /* block name -> how many have it */
+    /* Loops that stages are opened in, outermost first: their variables are the first axes of each
+     * stage. None: stages stand in the kernel itself. */
+    tw_op *outer[TW_LOWERING_MAX_OUTER];
+    unsigned n_outer;
 };
 
 typedef bool (*tw_lower_fn)(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
@@ -35,10 +41,11 @@ extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
     X(pad)                                                                                         \
     X(tile)                                                                                        \
     X(iota)                                                                                        \
-    X(range) X(trilu) X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd)  \
-        X(resize) X(reduce) X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(conv)          \
-            X(conv_transpose) X(max_pool) X(avg_pool) X(batch_norm) X(layer_norm) X(rms_norm)      \
-                X(instance_norm) X(lrn)
+    X(range)                                                                                       \
+    X(trilu) X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd) X(resize) \
+        X(reduce) X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(conv) X(conv_transpose)  \
+            X(max_pool) X(avg_pool) X(batch_norm) X(layer_norm) X(rms_norm) X(instance_norm)       \
+                X(lrn) X(attention)
 #define X(name)                                                                                    \
     bool tw_lower_##name(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
 TW_LOWERINGS(X)
@@ -47,6 +54,12 @@ TW_LOWERINGS(X)
 /* buffer[index] += the products of the bytes of a and b (loop.dot4), from 0; all are i32. */
 void tw_stage_reduce_dot(tw_stage *s, tw_value *a, tw_value *b, tw_value *buffer,
                          const tw_expr *index);
+
+/* Where stages and their memory are built: the innermost of the outer loops, or the kernel. */
+static inline tw_region *tw_lowering_place(const tw_lowering *l)
+{
+    return l->n_outer ? &l->outer[l->n_outer - 1]->regions[0] : &l->kernel->regions[0];
+}
 
 /* The scalar that an element-wise operation computes from scalars of compute type. */
 tw_value *tw_lower_scalar(tw_stage *s, tw_op *op, tw_value *const *args);

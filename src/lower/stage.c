@@ -33,19 +33,20 @@ void tw_stage_open(tw_lowering *l, tw_stage *s, const char *name, const tw_axis 
     *s = (tw_stage){.l = l, .n_axes = n, .n_dims = n};
     tw_loop_iter iters[TW_STAGE_MAX_AXES];
     tw_value *variables[TW_STAGE_MAX_AXES];
-    tw_builder b = tw_builder_at_end(l->ctx, &l->kernel->regions[0], l->op->loc);
+    tw_builder b = tw_builder_at_end(l->ctx, tw_lowering_place(l), l->op->loc);
     for (unsigned i = 0; i < n; i++) {
         s->axes[i] = axes[i];
         iters[i] = iter_of(s, i);
-        tw_op *loop =
-            tw_loop_for(&b, tw_expr_const(l->ctx, 0), iters[i].extent, NULL, 0, NULL, axes[i].name);
-        if (i == 0)
+        tw_op *loop = i < l->n_outer ? l->outer[i]
+                                     : tw_loop_for(&b, tw_expr_const(l->ctx, 0), iters[i].extent,
+                                                   NULL, 0, NULL, axes[i].name);
+        if (i == l->n_outer)
             s->outer = loop;
         variables[i] = loop->regions[0].args[0];
         b.region = &loop->regions[0];
     }
     s->block = tw_loop_block(&b, unique_name(l, name), iters, n, variables, n);
-    if (!n)
+    if (n == l->n_outer)
         s->outer = s->block;
     s->init = tw_builder_at_end(l->ctx, &s->block->regions[0], b.loc);
     s->b = tw_builder_at_end(l->ctx, &s->block->regions[1], b.loc);
@@ -319,23 +320,35 @@ tw_value *tw_stage_load_broadcast(tw_stage *s, tw_value *buffer, unsigned result
 }
 
 /* With the block's initialisation as its place, where iteration variables are other arguments, or
- * the body (which may have loops inside). */
+ * the body (which may have loops inside); where all conditions are >= 0. */
 static void store_in(tw_stage *s, tw_builder *b, tw_value *value, tw_value *buffer,
-                     const tw_expr *index)
+                     const tw_expr *index, const tw_expr *where, unsigned n_where)
 {
-    tw_expr exprs[TW_MAX_RANK];
-    for (unsigned i = 0; i < buffer->type->rank; i++)
+    enum { MAX = 2 * TW_MAX_RANK };
+    tw_expr exprs[MAX];
+    unsigned rank = buffer->type->rank, n_kept;
+    assert(rank + n_where <= MAX);
+    if (!possible(s, where, n_where, exprs + rank, &n_kept))
+        return;
+    for (unsigned i = 0; i < rank; i++)
         exprs[i] = simplify(s, index[i]);
     used_dims used = {.n = 0};
-    renumber(s, &used, exprs, buffer->type->rank);
+    renumber(s, &used, exprs, rank + n_kept);
     for (unsigned i = 0; i < used.n && b == &s->init; i++)
         used.values[i] = s->block->regions[0].args[used.values[i]->index];
-    tw_loop_store(b, value, buffer, exprs, used.values, used.n, NULL, 0);
+    tw_loop_store(b, value, buffer, exprs, used.values, used.n, exprs + rank, n_kept);
 }
 
 void tw_stage_store(tw_stage *s, tw_value *value, tw_value *buffer, const tw_expr *index)
 {
-    store_in(s, &s->b, tw_stage_cast(s, value, buffer->type->elem), buffer, index);
+    tw_stage_store_where(s, value, buffer, index, NULL, 0);
+}
+
+void tw_stage_store_where(tw_stage *s, tw_value *value, tw_value *buffer, const tw_expr *index,
+                          const tw_expr *where, unsigned n_where)
+{
+    value = tw_stage_cast(s, value, buffer->type->elem);
+    store_in(s, &s->b, value, buffer, index, where, n_where);
 }
 
 static void here(const tw_stage *s, tw_expr *index, unsigned rank)
@@ -360,7 +373,7 @@ static tw_value *start_reduction(tw_stage *s, double identity, tw_value *buffer,
     tw_stage into_init = *s;
     into_init.b = s->init;
     tw_value *start = tw_stage_const(&into_init, buffer->type->elem, identity);
-    store_in(s, &s->init, start, buffer, index);
+    store_in(s, &s->init, start, buffer, index, NULL, 0);
     s->empty_buffer = buffer;
     s->empty_index = tw_arena_memdup(s->l->arena, index, buffer->type->rank * sizeof(tw_expr));
     s->empty_value = identity;

@@ -13,7 +13,9 @@ tw_context *tw_lowering_context(tw_lowering *l)
 tw_value *tw_lowering_alloc(tw_lowering *l, tw_elem elem, unsigned rank, const tw_expr *dims,
                             const char *name)
 {
-    tw_builder b = tw_builder_at_end(l->ctx, &l->kernel->regions[0], l->op->loc);
+    tw_region *place = tw_lowering_place(l);
+    /* In loops it comes first, so that schedules may move blocks to and fro. */
+    tw_builder b = {l->ctx, place, l->n_outer ? place->first : NULL, l->op->loc};
     return tw_loop_alloc(&b, tw_type_buffer(l->ctx, elem, rank, dims, ""), name);
 }
 

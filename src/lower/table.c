@@ -28,7 +28,7 @@ const char tw_op_routine_iface = 0;
     X(CUMSUM, cumsum) X(TOP_K, top_k) X(MATMUL, matmul) X(CONV, conv) \
     X(CONV_TRANSPOSE, conv_transpose) X(MAX_POOL, max_pool) X(AVG_POOL, avg_pool) \
     X(BATCH_NORM, batch_norm) X(LAYER_NORM, layer_norm) X(RMS_NORM, rms_norm) \
-    X(INSTANCE_NORM, instance_norm) X(LRN, lrn)
+    X(INSTANCE_NORM, instance_norm) X(LRN, lrn) X(ATTENTION, attention)
 /* clang-format on */
 
 const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT] = {

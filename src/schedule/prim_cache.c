@@ -40,7 +40,7 @@ static tw_op *copy_block(const tw_step *step, tw_builder place, tw_value *from, 
         sides[i] = box->sides[i];
         /* A part at a fixed place: the variable counts its elements, so that it covers its extent.
          */
-        if (sides[i].known && tw_expr_is_const(sides[i].lo) && tw_expr_is_const(sides[i].width)) {
+        if (sides[i].known && tw_expr_is_const(sides[i].lo)) {
             iters[i].extent = tw_expr_addc(ctx, sides[i].width, 1);
             dims[i] = tw_expr_add(ctx, dims[i], sides[i].lo);
             sides[i].known = false;
@@ -159,12 +159,16 @@ bool tw_do_cache_read(const tw_step *step)
 
 /* ---- Cache write --------------------------------------------------------------------- */
 
-/* The block's outermost loop, with nothing else around that touches the buffer. */
+/* The block's outermost loop, of those that the buffer is not allocated in, with nothing else
+ * around that touches the buffer; `outer` are the loops around it. */
 static bool check_cache_write(const tw_step *step, const tw_block_info *b, tw_value *buffer,
-                              tw_op **child)
+                              tw_op **child, tw_nest *outer)
 {
     tw_buffer_uses uses;
-    *child = tw_child_in(&step->s->kernel->regions[0], b->op);
+    const tw_op *alloc = tw_buffer_alloc(buffer);
+    *child = tw_child_in(alloc ? alloc->region : &step->s->kernel->regions[0], b->op);
+    if (!tw_nest_of(step->ctx, *child, outer))
+        return false;
     if (!tw_buffer_uses_of(step->ctx, buffer, &uses))
         return tw_step_refuse(step, "%%%s is used in an unknown way", tw_buffer_name(buffer));
     for (unsigned i = 0; i < uses.n_stores + uses.n_loads; i++) {
@@ -177,7 +181,8 @@ static bool check_cache_write(const tw_step *step, const tw_block_info *b, tw_va
     }
     for (unsigned i = 0; i < b->n_accesses; i++) {
         const tw_block_access *a = &b->accesses[i];
-        if (a->buffer == buffer && a->store && (a->masked || !tw_box_is_full(step->ctx, b, a, 0)))
+        if (a->buffer == buffer && a->store &&
+            (a->masked || !tw_box_is_full(step->ctx, b, a, outer->n)))
             return tw_step_refuse(step,
                                   "what block \"%s\" writes to %%%s is not known to be a full "
                                   "box",
@@ -204,15 +209,21 @@ bool tw_do_cache_write(const tw_step *step)
                               (long long)write);
     if (b.sequential)
         return tw_step_refuse(step, "block \"%s\" runs in order", b.name);
-    if (!check_cache_write(step, &b, buffer, &child) || !tw_nest_of(ctx, child, &outer) ||
-        !box_of(step, &b, buffer, 0, &box))
+    if (!check_cache_write(step, &b, buffer, &child, &outer) ||
+        !box_of(step, &b, buffer, outer.n, &box))
         return false;
+    tw_conditions conditions = tw_outer_conditions(ctx, &b, outer.n);
+    if (!conditions.complete && outer.n > 0)
+        return tw_step_refuse(step,
+                              "masks of block \"%s\" leave open which elements of %%%s are there "
+                              "to be copied",
+                              b.name, tw_buffer_name(buffer));
     const char *scope = tw_op_string(step->op, "scope", "");
     tw_value *between = new_buffer(step, buffer, with_scope(ctx, buffer->type, scope), child);
     replace_buffer(b.op, buffer, between);
     tw_builder place = {ctx, child->region, child->next, child->loc};
     const char *name = tw_arena_printf(tw_context_arena(ctx), "%s_write", tw_buffer_name(buffer));
-    step->results[0] = copy_block(step, place, between, buffer, &box, &outer, NULL, name);
+    step->results[0] = copy_block(step, place, between, buffer, &box, &outer, &conditions, name);
     return true;
 }
 

@@ -216,6 +216,30 @@ static void map_instances(const tw_step *step, plan *p)
     }
 }
 
+/* Number of loops around both the target loop's body and the consumer. */
+static unsigned shared_loops(const plan *p)
+{
+    unsigned n = 0;
+    while (n < p->nest.n && n < p->consumer.nest.n && p->nest.loops[n] == p->consumer.nest.loops[n])
+        n++;
+    return n;
+}
+
+/* In one iteration of the loops that stay around it only the instances run that these bind. */
+static void map_by_shared_loops(const tw_step *step, plan *p)
+{
+    tw_block_info *c = &p->consumer;
+    unsigned shared = shared_loops(p);
+    for (unsigned k = 0; k < c->n_iters; k++) {
+        bool outside = false, inside = false;
+        for (unsigned i = 0; i < c->nest.n; i++)
+            if (tw_expr_uses_dim(c->bindings[k], i))
+                *(i < shared ? &outside : &inside) = true;
+        if (outside && (!inside || !p->iters[k].known))
+            p->iters[k] = tw_hull(step->ctx, c->bindings[k], &c->nest, shared);
+    }
+}
+
 /* The nest of the consumer at the new place: its variables as loops inside of the target. */
 static bool instance_nest(const tw_step *step, const plan *p, tw_nest *out)
 {
@@ -276,15 +300,6 @@ static bool check_covered(const tw_step *step, const plan *p)
     return true;
 }
 
-/* Number of loops around both the target loop's body and the consumer. */
-static unsigned shared_loops(const plan *p)
-{
-    unsigned n = 0;
-    while (n < p->nest.n && n < p->consumer.nest.n && p->nest.loops[n] == p->consumer.nest.loops[n])
-        n++;
-    return n;
-}
-
 static bool check_once(const tw_step *step, const plan *p)
 {
     unsigned shared = shared_loops(p);
@@ -333,7 +348,11 @@ static bool make_plan(const tw_step *step, plan *p)
     if (!find_inputs(step, p) || !check_covered(step, p))
         return false;
     map_instances(step, p);
-    add_conditions(step, p, tw_outer_conditions(step->ctx, &p->consumer, shared_loops(p)));
+    map_by_shared_loops(step, p);
+    tw_conditions own = tw_outer_conditions(step->ctx, &p->consumer, shared_loops(p));
+    if (!own.complete)
+        return tw_step_refuse(step, "block \"%s\" has masks of its own", p->consumer.name);
+    add_conditions(step, p, own);
     return check_contained(step, p) && check_once(step, p) && check_outputs(step, p);
 }
 

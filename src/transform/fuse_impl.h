@@ -33,6 +33,7 @@ enum {
     X(IN_PLACE, "parts of the concatenation are computed in place, where nothing is copied")       \
     X(DEAR, "computing it again for several elements is dearer than the traffic saved")            \
     X(PASSES, "the reduction reads it several times: dearer than the traffic saved")               \
+    X(ROWS, "attention stores its result row by row and takes nothing behind it")                  \
     X(SCALE, "scale and bias of a normalisation are read as they are")                             \
     X(LARGE, "the kernel would be too large")
 

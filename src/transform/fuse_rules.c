@@ -127,6 +127,8 @@ tw_fuse_why tw_fuse_fits_epilogue(const tw_fuser *f, const tw_op *op, const tw_o
         return TW_FUSE_WHY_MOVES;
     if (!is_elementwise(op))
         return TW_FUSE_WHY_LARGE;
+    if (tw_is_graph(anchor, TW_GRAPH_ATTENTION))
+        return TW_FUSE_WHY_ROWS;
     return tw_equal_shapes(&f->equal, op->results[0].type, anchor->results[0].type)
                ? TW_FUSE_WHY_JOINS
                : TW_FUSE_WHY_SHAPE;
@@ -158,6 +160,8 @@ static prologue_rule prologue_of(const tw_op *reduction)
     case TW_GRAPH_RMS_NORM:
     case TW_GRAPH_INSTANCE_NORM:
         return (prologue_rule){false, COST_CHEAP};
+    case TW_GRAPH_ATTENTION: /* reads keys and values again for each block of rows */
+        return (prologue_rule){true, COST_FREE};
     default: /* pools, lrn, reductions of other dialects */
         return (prologue_rule){false, COST_CHEAP};
     }
@@ -174,7 +178,7 @@ static tw_fuse_why fits_reduction(const tw_fuser *f, const tw_op *op, const tw_f
     bool before = false, behind = false;
     for (const tw_use *u = op->results[0].uses; u; u = u->next) {
         const tw_fuse_node *user = &f->nodes.data[tw_fuse_number(f, u->user)];
-        if (u->user == anchor && u->index > 0)
+        if (u->user == anchor && u->index > 0 && !tw_is_graph(anchor, TW_GRAPH_ATTENTION))
             return TW_FUSE_WHY_SCALE; /* small, kept whole */
         behind |= user->epilogue;
         before |= !user->epilogue;

@@ -33,6 +33,7 @@ static inline void random_kernel_make(random_kernel *r, uint64_t seed)
         {"deep", rk_deep},
         {"transposed", rk_conv_transpose},
         {"attention", rk_attention},
+        {"heads", rk_heads},
         {"wide", rk_wide},
         {"elementwise", rk_elementwise},
         {"empty", rk_empty},

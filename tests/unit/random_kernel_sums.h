@@ -316,4 +316,27 @@ static rk_value rk_attention(random_kernel *r)
     return rk_emit(r, q, "matmul %s, %s", rk_name(&s), rk_name(&k));
 }
 
+/* Attention in its own kernel: heads in groups, masks, one tile of keys or several. */
+static rk_value rk_heads(random_kernel *r)
+{
+    bool tiles = rk_chance(r, 4);
+    int64_t b = rk_size(r, 2), g = tiles ? 1 : rk_size(r, 2), h = g * rk_size(r, 2);
+    int64_t m = tiles ? rk_between(r, 257, 300) : rk_size(r, 60), n = rk_size(r, tiles ? 9 : 40);
+    int64_t d = rk_size(r, 9), e = rk_size(r, tiles ? 5 : 17);
+    rk_value q = rk_input(r, "f32", 4, (int64_t[]){b, h, n, d}, 0);
+    rk_value k = rk_input(r, "f32", 4, (int64_t[]){b, g, m, d}, 0);
+    rk_value v = rk_input(r, "f32", 4, (int64_t[]){b, g, m, e}, 0);
+    bool rows_first = rk_chance(r, 2);
+    rk_value y = rk_shape("f32", 4, (int64_t[]){b, rows_first ? n : h, rows_first ? h : n, e});
+    char mask[40] = "";
+    if (rk_chance(r, 2)) {
+        rk_value a = rk_input(r, "f32", 3,
+                              (int64_t[]){rk_chance(r, 2) ? 1 : h, m, rk_chance(r, 3) ? 1 : n}, 0);
+        snprintf(mask, sizeof mask, ", %s", rk_name(&a));
+    }
+    r->exact = false;
+    return rk_emit(r, y, "attention %s, %s, %s%s {scale = 0.5, rows_first = %s}", rk_name(&q),
+                   rk_name(&k), rk_name(&v), mask, rows_first ? "true" : "false");
+}
+
 #endif

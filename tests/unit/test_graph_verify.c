@@ -205,6 +205,28 @@ static void windows(void **state)
 #undef WINDOW
 }
 
+static void attention(void **state)
+{
+    (void)state;
+#define QKV                                                                                        \
+    "%q = graph.iota {axis = 0} : tensor<2x6x5x4xf32> "                                            \
+    "%k = graph.iota {axis = 0} : tensor<2x3x7x4xf32> "                                            \
+    "%v = graph.iota {axis = 0} : tensor<2x3x7x8xf32> "                                            \
+    "%mask = graph.iota {axis = 0} : tensor<7x5xf32> %bad = graph.iota {axis = 0} : "              \
+    "tensor<5x7xf32> "
+    check(QKV "%a = graph.attention %q, %k, %v, %mask {scale = 1.0} : tensor<2x6x5x8xf32>", NULL);
+    check(QKV
+          "%a = graph.attention %q, %k, %v {scale = 1.0, rows_first = true} : tensor<2x5x6x8xf32>",
+          NULL);
+    check(QKV "%a = graph.attention %q, %k, %v, %bad {scale = 1.0} : tensor<2x6x5x8xf32>",
+          "does not broadcast to scores 2x6x7x5");
+    check(QKV "%a = graph.attention %q, %k, %v {scale = 1.0} : tensor<2x5x6x8xf32>", "the result");
+    check(QKV "%a = graph.attention %q, %q, %v {scale = 1.0} : tensor<2x6x5x8xf32>", "the values");
+    check(QKV "%a = graph.attention %k, %q, %v {scale = 1.0} : tensor<2x3x7x8xf32>",
+          "6 heads of keys are no whole part of 3 heads of queries");
+#undef QKV
+}
+
 static void normalisations(void **state)
 {
     (void)state;
@@ -226,9 +248,9 @@ static void normalisations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(structure),      cmocka_unit_test(elementwise), cmocka_unit_test(movement),
-        cmocka_unit_test(reductions),     cmocka_unit_test(products),    cmocka_unit_test(windows),
-        cmocka_unit_test(normalisations),
+        cmocka_unit_test(structure),  cmocka_unit_test(elementwise),    cmocka_unit_test(movement),
+        cmocka_unit_test(reductions), cmocka_unit_test(products),       cmocka_unit_test(windows),
+        cmocka_unit_test(attention),  cmocka_unit_test(normalisations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

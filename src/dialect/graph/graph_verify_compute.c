@@ -327,6 +327,55 @@ static bool check_axis_norm(const tw_graph_check *c)
     return tw_gv_expect_result_like(c, 0);
 }
 
+/* ---- Attention ---- */
+
+/* A mask broadcasts to the scores, [B, H, M, N]. */
+static bool check_mask(const tw_graph_check *c, unsigned i, const int64_t *scores)
+{
+    tw_type t = tw_gv_in(c, i);
+    bool good = t->rank <= 4 && (t->elem == TW_BOOL || t->elem == tw_gv_in(c, 0)->elem);
+    for (unsigned axis = 0; good && axis < t->rank; axis++) {
+        int64_t size = tw_gv_size(t, axis);
+        good = size == 1 || tw_gv_sizes_fit(size, scores[4 - t->rank + axis]);
+    }
+    return good || tw_gv_error(c,
+                               "mask %s does not broadcast to scores %lldx%lldx%lldx%lld of that "
+                               "or the boolean type",
+                               tw_print_type(c->ctx, t), (long long)scores[0], (long long)scores[1],
+                               (long long)scores[2], (long long)scores[3]);
+}
+
+static bool check_attention(const tw_graph_check *c)
+{
+    tw_type q = tw_gv_in(c, 0), k = tw_gv_in(c, 1), v = tw_gv_in(c, 2);
+    if (!tw_elem_is_float(q->elem))
+        return tw_gv_error(c, "the queries are no floating-point numbers");
+    for (unsigned i = 0; i < 3; i++)
+        if (!tw_gv_expect_rank(c, "an operand", tw_gv_in(c, i), 4, 4) ||
+            !tw_gv_expect_elem(c, "an operand", tw_gv_in(c, i), q->elem))
+            return false;
+    int64_t heads = tw_gv_size(q, 1), groups = tw_gv_size(k, 1);
+    int64_t scores[4] = {tw_gv_size(q, 0), heads, tw_gv_size(k, 2), tw_gv_size(q, 2)};
+    int64_t keys[4] = {scores[0], groups, scores[2], tw_gv_size(q, 3)};
+    int64_t values[4] = {scores[0], groups, scores[2], tw_gv_size(v, 3)};
+    int64_t rows[4] = {scores[0], heads, scores[3], values[3]};
+    if (heads != groups && heads != TW_UNKNOWN_SIZE && groups != TW_UNKNOWN_SIZE &&
+        (groups < 1 || heads % groups))
+        return tw_gv_error(c, "%lld heads of keys are no whole part of %lld heads of queries",
+                           (long long)groups, (long long)heads);
+    if (tw_op_bool(c->op, "rows_first", false)) {
+        rows[1] = scores[3];
+        rows[2] = heads;
+    }
+    for (unsigned i = 3; i < c->op->n_operands; i++)
+        if (!check_mask(c, i, scores))
+            return false;
+    return tw_gv_expect_sizes(c, "the keys", k, 4, keys) &&
+           tw_gv_expect_sizes(c, "the values", v, 4, values) &&
+           tw_gv_expect_elem(c, "the result", tw_gv_out(c, 0), q->elem) &&
+           tw_gv_expect_sizes(c, "the result", tw_gv_out(c, 0), 4, rows);
+}
+
 static bool check_lrn(const tw_graph_check *c)
 {
     return tw_gv_word(c, "data_layout", "NC NHWC") && tw_gv_expect_result_like(c, 0);
@@ -356,6 +405,7 @@ tw_graph_rule tw_graph_compute_rule(tw_graph_kind kind)
         [TW_GRAPH_LAYER_NORM] = check_axis_norm,
         [TW_GRAPH_RMS_NORM] = check_axis_norm,
         [TW_GRAPH_LRN] = check_lrn,
+        [TW_GRAPH_ATTENTION] = check_attention,
     };
     return kind < TW_GRAPH_COUNT ? rules[kind] : NULL;
 }

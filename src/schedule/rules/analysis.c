@@ -195,16 +195,21 @@ bool tw_access_reaches(tw_context *ctx, const tw_rule_block *block, const tw_rul
     return true;
 }
 
-bool tw_is_injective(const tw_rule_block *block)
+bool tw_is_elementwise(const tw_rule_block *block)
 {
     const tw_rule_access *store = block->store;
     if (!store || block->n_spatial != block->n_iters || block->sequential || block->has_init ||
-        block->has_loops || store->masked || store->indirect)
+        block->has_loops || store->indirect)
         return false;
     for (unsigned i = 0; i < block->n_accesses; i++)
         if (!block->accesses[i].is_store && block->accesses[i].buffer == store->buffer)
             return false;
     return true;
+}
+
+bool tw_is_injective(const tw_rule_block *block)
+{
+    return tw_is_elementwise(block) && !block->store->masked;
 }
 
 bool tw_is_internal(const tw_value *buffer)

@@ -56,8 +56,9 @@ int tw_contiguous_iter(const tw_rule_block *block, const tw_rule_access *access)
 bool tw_access_reaches(tw_context *ctx, const tw_rule_block *block, const tw_rule_access *access,
                        unsigned iter, int64_t extent);
 
-/* Whether the block is element-wise: spatial only, one store, everywhere, of what it has not read.
- */
+/* Whether the block is element-wise: spatial only, one store of what it has not read. */
+bool tw_is_elementwise(const tw_rule_block *block);
+/* And stores everywhere. */
 bool tw_is_injective(const tw_rule_block *block);
 
 /* The block that writes the buffer, or NULL (an argument). */

@@ -145,8 +145,9 @@ static bool reads_each_once(const tw_rule_block *reader, const tw_value *buffer)
 static bool worth_inlining(const tw_rule *r, const tw_rule_block *b)
 {
     const tw_rule_block *reader = NULL;
-    if (!tw_is_injective(b) || !tw_is_internal(b->store->buffer) || b->body_ops > MAX_INLINE_OPS)
-        return false;
+    if (!tw_is_injective(b) || !tw_is_internal(b->store->buffer) || b->body_ops > MAX_INLINE_OPS ||
+        b->store->buffer->op->region->parent != r->kernel)
+        return false; /* what loops hold was put there to be computed there */
     unsigned readers = tw_readers(r->k, b->store->buffer, &reader);
     if (readers == 0)
         return false;

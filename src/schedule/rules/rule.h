@@ -25,6 +25,8 @@ bool tw_rule_tiles(tw_rule *r);
 bool tw_rule_fits_rows(const tw_rule *r);
 bool tw_rule_rows(tw_rule *r);
 bool tw_rule_nests(tw_rule *r);
+bool tw_rule_fits_shared(const tw_rule *r);
+bool tw_rule_shared(tw_rule *r);
 
 /* Computes element-wise blocks where their results are read, when that costs less than storing. */
 bool tw_rule_inline(tw_rule *r);
@@ -55,6 +57,11 @@ bool tw_rule_vectorize_inner(tw_rule *r, tw_value *block, unsigned depth, unsign
  * number. */
 bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable,
                          int64_t work);
+
+/* Register tiles for a reduction whose first `first` loops, which hold other blocks, too, stay as
+ * they are. `after`: the element-wise block that alone reads its results, or NULL. */
+bool tw_rule_tile_inner(tw_rule *r, const tw_rule_block *main, const tw_rule_block *after,
+                        unsigned first);
 
 int64_t tw_rule_extent(const tw_rule *r, tw_value *loop);
 

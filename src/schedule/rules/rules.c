@@ -15,6 +15,7 @@ static const struct {
     bool (*fits)(const tw_rule *r); /* NULL: always */
     bool (*apply)(tw_rule *r);
 } rules[] = {
+    {"shared", tw_rule_fits_shared, tw_rule_shared},
     {"tiles", tw_rule_fits_tiles, tw_rule_tiles},
     {"rows", tw_rule_fits_rows, tw_rule_rows},
     {"nests", NULL, tw_rule_nests},

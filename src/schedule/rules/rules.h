@@ -4,6 +4,8 @@
  * trace of schedule primitives. Rules are tried in order; the first one that fits makes the
  * schedule:
  *
+ *   shared        blocks that stand together in loops already (attention): each one's own loops, by
+ *                 the means of the next two
  *   contraction   a sum of products (matrix product, convolution of any layout, depthwise) or a
  *                 window reduction, with an element-wise epilogue: register tiles
  *   rows          normalisations and softmax: all blocks of one row together, lanes along the row

@@ -25,6 +25,7 @@ enum {
     FMA_LATENCY = 4,
     L2_BYTES = 24,
     SMALL_REDUCTION = 4,
+    WHOLE_ROWS = 8,
     MASKED_COST = 5
 };
 
@@ -88,9 +89,9 @@ static bool has_batch(const tw_rule_block *b)
     return open && !tw_expr_is_const(b->size[0]);
 }
 
-static int choose_rows_axis(const tw_rule_block *b, int v)
+static int choose_rows_axis(const tw_rule_block *b, int v, unsigned first)
 {
-    int found = -1, batch = has_batch(b) ? 0 : -1;
+    int found = -1, batch = !first && has_batch(b) ? 0 : (int)first - 1;
     for (int i = (int)b->n_iters - 1; i > batch; i--) {
         if (i == v || b->reduce[i] || b->extent[i] < 2)
             continue;
@@ -99,7 +100,7 @@ static int choose_rows_axis(const tw_rule_block *b, int v)
         if (found < 0)
             found = i;
     }
-    return found < 0 && batch == 0 && v != 0 && reuses(b, 0, v) ? 0 : found;
+    return found < 0 && !first && batch == 0 && v != 0 && reuses(b, 0, v) ? 0 : found;
 }
 
 /* Cycles of one reduction step of a tile. A load along r that does not vary with v is a broadcast,
@@ -207,20 +208,23 @@ static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *bes
     }
 }
 
-static tile choose_tile(const tw_rule *r, const tw_rule_block *b)
+static tile choose_tile(const tw_rule *r, const tw_rule_block *b, unsigned first)
 {
     tile best = {.v = tw_contiguous_iter(b, b->store), .vectors = 1, .rows = 1};
-    best.r = choose_rows_axis(b, best.v);
+    best.r = choose_rows_axis(b, best.v, first);
     best.lanes = tw_rule_lanes(r, b->store->buffer->type->elem, b->extent[best.v]);
     int64_t rows = best.r < 0 ? 1 : b->extent[best.r];
     if (best.r >= 0 && !tw_expr_is_const(b->size[best.r]) && rows > MAX_OPEN_ROWS)
         rows = MAX_OPEN_ROWS; /* each number of rows in the rest gets code of its own */
     double least = 1e300;
+    /* Inside of loops that run at once, a rest would make it hard to see that these do not meet. */
+    bool whole = first && best.r >= 0 && b->extent[best.r] % WHOLE_ROWS == 0;
     tile t = best;
     for (; t.lanes >= 4 || t.lanes == best.lanes; t.lanes /= 2)
         for (t.vectors = 1; t.vectors <= MAX_VECTORS; t.vectors++)
             for (t.rows = 1; t.rows <= MAX_ROWS && t.rows <= rows; t.rows++)
-                consider(r, b, t, &best, &least);
+                if (!whole || rows % t.rows == 0)
+                    consider(r, b, t, &best, &least);
     return best;
 }
 
@@ -288,7 +292,9 @@ static bool split_axis(tw_rule *r, tw_value *loop, const int64_t *factors, unsig
     return tw_sched_split(r->s, loop, factors, n, out);
 }
 
-static bool make_nest(tw_rule *r, const tw_rule_block *b, const tile *t, tw_value *block, nest *out)
+/* The first loops stay as they are. */
+static bool make_nest(tw_rule *r, const tw_rule_block *b, unsigned first, const tile *t,
+                      tw_value *block, nest *out)
 {
     tw_value *loops[TW_RULE_MAX_LOOPS], *v[3] = {0}, *rows[2] = {0};
     int n = tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS);
@@ -302,13 +308,13 @@ static bool make_nest(tw_rule *r, const tw_rule_block *b, const tile *t, tw_valu
     if (t->r >= 0 && !split_axis(r, loops[t->r], (int64_t[]){0, t->rows}, 2, rows))
         return false;
     bool v_outside = columns_outside(r, b, t);
-    for (unsigned i = 0; i < b->n_iters; i++)
+    for (unsigned i = first; i < b->n_iters; i++)
         if (!b->reduce[i] && (int)i != t->v && (int)i != t->r &&
             !(b->extent[i] > 1 && reuses(b, (int)i, t->v)))
             out->outer[out->n_outer++] = loops[i]; /* batch axes */
     if (v_outside)
         out->outer[out->n_outer++] = v[0];
-    for (unsigned i = 0; i < b->n_iters; i++)
+    for (unsigned i = first; i < b->n_iters; i++)
         if (!b->reduce[i] && (int)i != t->v && (int)i != t->r && b->extent[i] > 1 &&
             reuses(b, (int)i, t->v))
             out->outer[out->n_outer++] = loops[i];
@@ -336,11 +342,11 @@ static bool make_nest(tw_rule *r, const tw_rule_block *b, const tile *t, tw_valu
     return tw_sched_reorder(r->s, order, total);
 }
 
-bool tw_rule_tiles(tw_rule *r)
+/* `after`: the block that takes the results tile by tile, or NULL. */
+static bool tile_block(tw_rule *r, const tw_rule_block *main, const tw_rule_block *after,
+                       unsigned first, nest *n)
 {
-    const tw_rule_block *main = only_reduction(r->k), *after;
-    find_epilogue(r->k, main, &after);
-    tile t = choose_tile(r, main);
+    tile t = choose_tile(r, main, first);
     tw_value *block = tw_sched_get_block(r->s, main->name), *epilogue;
     if (after) {
         epilogue = tw_sched_get_block(r->s, after->name);
@@ -349,24 +355,40 @@ bool tw_rule_tiles(tw_rule *r)
     } else {
         epilogue = tw_sched_cache_write(r->s, block, 0, "local");
     }
-    nest n = {.n_outer = 0};
-    if (!block || !epilogue || !make_nest(r, main, &t, block, &n))
+    if (!block || !epilogue || !make_nest(r, main, first, &t, block, n))
         return false;
-    tw_value *tile_loop = n.outer[n.n_outer - 1];
+    tw_value *tile_loop = n->outer[n->n_outer - 1];
     if (!tw_sched_reverse_compute_at(r->s, epilogue, tile_loop))
         return false;
-    tw_value *init = tw_sched_decompose_reduction(r->s, block, n.reduce[0]);
+    tw_value *init = tw_sched_decompose_reduction(r->s, block, n->reduce[0]);
     if (!init)
         return false;
-    unsigned depth = n.n_outer;
+    unsigned depth = first + n->n_outer;
     bool fine = tw_rule_vectorize_inner(r, init, depth, t.lanes, true) &&
                 tw_rule_vectorize_inner(r, epilogue, depth, t.lanes, true) &&
-                (t.lanes < 2 || tw_sched_vectorize(r->s, n.inner[n.n_inner - 1]));
-    for (unsigned i = 0; fine && i + (t.lanes > 1) < n.n_inner; i++)
-        fine = tw_sched_unroll(r->s, n.inner[i]);
+                (t.lanes < 2 || tw_sched_vectorize(r->s, n->inner[n->n_inner - 1]));
+    for (unsigned i = 0; fine && i + (t.lanes > 1) < n->n_inner; i++)
+        fine = tw_sched_unroll(r->s, n->inner[i]);
     /* Short innermost reductions (colour channels, window columns) are unrolled. */
-    if (fine && tw_rule_extent(r, n.reduce[n.n_reduce - 1]) <= SMALL_REDUCTION)
-        fine = tw_sched_unroll(r->s, n.reduce[n.n_reduce - 1]);
+    if (fine && tw_rule_extent(r, n->reduce[n->n_reduce - 1]) <= SMALL_REDUCTION)
+        fine = tw_sched_unroll(r->s, n->reduce[n->n_reduce - 1]);
+    return fine;
+}
+
+bool tw_rule_tile_inner(tw_rule *r, const tw_rule_block *main, const tw_rule_block *after,
+                        unsigned first)
+{
+    nest n = {.n_outer = 0};
+    return tile_block(r, main, after, first, &n);
+}
+
+bool tw_rule_tiles(tw_rule *r)
+{
+    const tw_rule_block *main = only_reduction(r->k), *after;
+    find_epilogue(r->k, main, &after);
+    nest n = {.n_outer = 0};
+    if (!tile_block(r, main, after, 0, &n))
+        return false;
     unsigned outer = n.n_outer;
-    return fine && tw_rule_parallelize(r, n.outer, &outer, n.joinable, main->work);
+    return tw_rule_parallelize(r, n.outer, &outer, n.joinable, main->work);
 }
