@@ -65,7 +65,7 @@ static const char *const loop_passes[] = {
     "unroll-loops,"
     "simplify-loops),"
     "hoist-workspace,"
-    "func(plan-memory)",
+    "func(order-calls,plan-memory)",
 };
 
 const char *tw_graph_pipeline(int opt_level)

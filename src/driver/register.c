@@ -15,6 +15,7 @@ static const tw_pass *const passes[] = {
     &tw_pass_collapse_axes,    &tw_pass_schedule_kernels, &tw_pass_lower_blocks,
     &tw_pass_specialize_loops, &tw_pass_vectorize_loops,  &tw_pass_unroll_loops,
     &tw_pass_simplify_loops,   &tw_pass_place_allocs,     &tw_pass_hoist_workspace,
+    &tw_pass_order_calls,
     &tw_pass_plan_memory,
 };
 

@@ -30,6 +30,9 @@ bool tw_lower_check_types(tw_context *ctx, const tw_op *op);
 uint64_t tw_kernel_hash(const tw_op *kernel);
 bool tw_kernel_equal(const tw_op *a, const tw_op *b);
 
+/* Sets `in_place`: which arguments the result may lie in; see in_place.c. */
+void tw_kernel_find_in_place(tw_op *kernel);
+
 /* Sets ops, flops and bytes. */
 void tw_kernel_describe(tw_op *kernel, const tw_op *graph_op);
 

@@ -11,6 +11,9 @@ extern const tw_pass tw_pass_collapse_axes;
  * allocation of its own, so that the memory plan covers them. */
 extern const tw_pass tw_pass_hoist_workspace;
 
+/* Calls in an order in which less memory lives at once. */
+extern const tw_pass tw_pass_order_calls;
+
 /* Places for the allocations of a function in one arena: `offset` on each, `arena_size` and
  * `arena_bound` (bytes) on the function. */
 extern const tw_pass tw_pass_plan_memory;

@@ -8,13 +8,14 @@
  * A buffer lives from the first to the last call that touches it or a view of it, operations of
  * regions being numbered in the order of the text: what is needed in one branch of an if may lie
  * where the other branch has something else. One from outside a loop lives for all of the loop.
- * Buffers are
- * placed from the largest to the smallest, each into the smallest gap that holds it between the
+ * Results of element-wise kernels lie where an operand was that dies (share_in_place.c). Buffers
+ * are placed from the largest to the smallest, each into the smallest gap that holds it between the
  * placed buffers that live at the same time, else behind them (greedy by size: Pisarchyk and Lee,
- * "Efficient Memory Management for Deep Neural Net Inference", 2020). Buffers whose sizes binds
- * define while the model runs get no place: the host is asked for each. The function gets
- * `arena_size`, and `arena_bound`: the largest sum of sizes that live at once, below which no plan
- * can be. Buffers of symbolic sizes are planned by plan_slots.c. */
+ * "Efficient Memory Management for Deep Neural Net Inference", 2020); while that is above the
+ * bound, other orders are tried. Buffers whose sizes binds define while the model runs get no
+ * place: the host is asked for each. The function gets `arena_size`, and `arena_bound`: the largest
+ * sum of sizes that live at once, below which no plan can be. Buffers of symbolic sizes are planned
+ * by plan_slots.c. */
 #include "lower/plan_memory.h"
 
 #include "lower/lower_passes.h"
@@ -29,6 +30,7 @@
 #include "lower/lifetimes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Where more placed buffers live at the same time, looking for a gap takes too long: the buffer,
  * which is one of the smaller ones then, goes behind all others. */
@@ -45,10 +47,10 @@ typedef struct planner {
     tw_context *ctx;
     tw_arena *arena;
     const tw_op *module; /* or NULL */
-    tw_map by_value;     /* result of an alloc, or a view of it -> buffer */
-    tw_map loops;        /* core.loop -> loop_span */
-    TW_VEC(buffer *) buffers;
-    size_t steps;
+    tw_plan_lives lives;
+    tw_map loops;     /* core.loop -> loop_span */
+    buffer **planned; /* those that lie in no other one */
+    size_t n;
     int64_t peak;
     bool symbolic; /* whether some buffer's size is */
 } planner;
@@ -87,13 +89,13 @@ static void number_steps(planner *p, tw_op *func)
         loop_span *loop;
         if (step == TW_STEP_OP && tw_is_core(t.op, TW_CORE_LOOP)) {
             loop = TW_NEW(p->arena, loop_span);
-            loop->first = p->steps;
+            loop->first = p->lives.steps;
             tw_map_put_ptr(&p->loops, t.op, loop);
         }
         if (step == TW_STEP_OP)
-            p->steps++;
+            p->lives.steps++;
         if (step == TW_STEP_OP_END && (loop = tw_map_get_ptr(&p->loops, t.op)))
-            loop->last = p->steps - 1;
+            loop->last = p->lives.steps - 1;
     }
 }
 
@@ -103,25 +105,25 @@ static bool add_buffer(planner *p, tw_op *alloc)
         (p->module && tw_core_is_bound_type(p->module, alloc->results[0].type)))
         return true;
     buffer *b = TW_NEW(p->arena, buffer);
-    *b = (buffer){.alloc = alloc, .number = p->buffers.len, .first = SIZE_MAX};
-    tw_map_put_ptr(&p->by_value, tw_result(alloc, 0), b);
-    tw_vec_push(p->arena, &p->buffers, b);
+    *b = (buffer){.alloc = alloc, .number = p->lives.buffers.len, .first = SIZE_MAX};
+    tw_map_put_ptr(&p->lives.by_value, tw_result(alloc, 0), b);
+    tw_vec_push(p->arena, &p->lives.buffers, b);
     bool symbolic = !tw_type_is_static(alloc->results[0].type);
     p->symbolic = p->symbolic || symbolic;
     return symbolic || buffer_size(p->ctx, alloc, &b->size);
 }
 
-/* An operation at step p->steps: the buffers that it touches live then. */
+/* An operation at step p->lives.steps: the buffers that it touches live then. */
 static bool visit(tw_op *op, void *data)
 {
     planner *p = data;
-    size_t step = p->steps++;
+    size_t step = p->lives.steps++;
     if (tw_is_loop(op, TW_LOOP_ALLOC))
         return add_buffer(p, op);
     for (unsigned i = 0; i < op->n_operands; i++) {
-        buffer *b = tw_map_get_ptr(&p->by_value, tw_operand(op, i));
+        buffer *b = tw_map_get_ptr(&p->lives.by_value, tw_operand(op, i));
         if (b && tw_is_loop(op, TW_LOOP_VIEW))
-            tw_map_put_ptr(&p->by_value, tw_result(op, 0), b);
+            tw_map_put_ptr(&p->lives.by_value, tw_result(op, 0), b);
         else if (b && tw_is_core(op, TW_CORE_LOOP))
             use(p, b, &op->regions[0], step);
         else if (b)
@@ -135,12 +137,12 @@ static bool collect(planner *p, tw_op *func)
 {
     p->module = tw_op_enclosing(func, &tw_core_ops[TW_CORE_MODULE]);
     number_steps(p, func);
-    p->steps = 0;
+    p->lives.steps = 0;
     if (!tw_walk(func, visit, p))
         return false;
-    for (size_t i = 0; i < p->buffers.len; i++)
-        if (p->buffers.data[i]->first == SIZE_MAX) /* nobody's */
-            p->buffers.data[i]->first = 0;
+    for (size_t i = 0; i < p->lives.buffers.len; i++)
+        if (p->lives.buffers.data[i]->first == SIZE_MAX) /* nobody's */
+            p->lives.buffers.data[i]->first = 0;
     return true;
 }
 
@@ -175,68 +177,195 @@ static int64_t best_gap(void *const *around, size_t n, int64_t size)
     return best >= 0 ? best : end;
 }
 
-static void place_all(planner *p)
+/* Places the buffers in that order; stops when the peak comes to `limit`. */
+static int64_t place_all(const planner *p, buffer **order, int64_t limit)
 {
-    tw_lifetimes *placed = tw_lifetimes_create(p->arena, p->steps);
+    tw_lifetimes *placed = tw_lifetimes_create(p->arena, p->lives.steps);
     void *around[MAX_NEIGHBOURS];
-    for (size_t i = 0; i < p->buffers.len; i++) {
-        buffer *b = p->buffers.data[i];
+    int64_t peak = 0;
+    for (size_t i = 0; i < p->n && peak < limit; i++) {
+        buffer *b = order[i];
         size_t n;
         if (tw_lifetimes_find(placed, b->first, b->last, MAX_NEIGHBOURS, around, &n)) {
             qsort(around, n, sizeof *around, lower_first);
             b->offset = best_gap(around, n, b->size);
         } else {
-            b->offset = p->peak;
+            b->offset = peak;
         }
         tw_lifetimes_add(placed, b->first, b->last, b);
-        if (b->offset + b->size > p->peak)
-            p->peak = b->offset + b->size;
+        if (b->offset + b->size > peak)
+            peak = b->offset + b->size;
     }
+    return peak;
 }
 
 /* The largest sum of sizes that live at one step. */
 static int64_t lower_bound(const planner *p)
 {
-    int64_t *change = TW_NEW_ARRAY(p->arena, int64_t, p->steps + 1), sum = 0, bound = 0;
-    for (size_t i = 0; i < p->buffers.len; i++) {
-        change[p->buffers.data[i]->first] += p->buffers.data[i]->size;
-        change[p->buffers.data[i]->last + 1] -= p->buffers.data[i]->size;
+    int64_t *change = TW_NEW_ARRAY(p->arena, int64_t, p->lives.steps + 1), sum = 0, bound = 0;
+    for (size_t i = 0; i < p->n; i++) {
+        change[p->planned[i]->first] += p->planned[i]->size;
+        change[p->planned[i]->last + 1] -= p->planned[i]->size;
     }
-    for (size_t step = 0; step < p->steps; step++) {
+    for (size_t step = 0; step < p->lives.steps; step++) {
         sum += change[step];
         bound = sum > bound ? sum : bound;
     }
     return bound;
 }
 
-static bool total_fits(planner *p)
+static bool total_fits(const planner *p)
 {
     int64_t total = 0;
-    for (size_t i = 0; i < p->buffers.len; i++)
-        if (!tw_add_i64(total, p->buffers.data[i]->size, &total) || total > INT64_MAX / 4)
-            return tw_error(p->ctx, p->buffers.data[i]->alloc->loc,
+    for (size_t i = 0; i < p->lives.buffers.len; i++)
+        if (!tw_add_i64(total, p->lives.buffers.data[i]->size, &total) || total > INT64_MAX / 4)
+            return tw_error(p->ctx, p->lives.buffers.data[i]->alloc->loc,
                             "the intermediate values need more memory than can be addressed");
     return true;
 }
 
+/* ---- Orders ---- */
+
+static int longer_first(const void *x, const void *y)
+{
+    const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
+    double p = (double)a->size * (double)(a->last - a->first + 1);
+    double q = (double)b->size * (double)(b->last - b->first + 1);
+    return p < q ? 1 : p > q ? -1 : tw_plan_larger_first(x, y);
+}
+
+static int earlier_first(const void *x, const void *y)
+{
+    const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
+    return a->first < b->first ? -1 : a->first > b->first ? 1 : tw_plan_larger_first(x, y);
+}
+
+/* Keeps the offsets of the best plan so far. */
+typedef struct search {
+    planner *p;
+    int64_t bound;
+    int64_t *best; /* offsets by number */
+} search;
+
+static bool is_good(const search *s)
+{
+    return s->p->peak <= s->bound;
+}
+
+/* Tries an order; true when it is the best so far. */
+static bool try_order(search *s, buffer **order)
+{
+    int64_t peak = place_all(s->p, order, s->p->peak);
+    if (peak >= s->p->peak)
+        return false;
+    s->p->peak = peak;
+    for (size_t i = 0; i < s->p->n; i++)
+        s->best[order[i]->number] = order[i]->offset;
+    return true;
+}
+
+/* The first one that reaches above what would be best comes to the front, as long as that helps
+ * every now and then: what is hard to place is placed early. */
+static void mend(search *s, buffer **order)
+{
+    enum { PATIENCE = 48, MOST_WORK = 1 << 18 };
+    size_t tries = s->p->n ? MOST_WORK / s->p->n : 0;
+    for (int left = PATIENCE; left && tries && !is_good(s); left--, tries--) {
+        int64_t limit = s->p->peak;
+        size_t i = 0;
+        place_all(s->p, order, INT64_MAX);
+        while (i < s->p->n && order[i]->offset + order[i]->size < limit)
+            i++;
+        if (i == s->p->n || !i)
+            return;
+        buffer *hard = order[i];
+        memmove(order + 1, order, i * sizeof(buffer *));
+        order[0] = hard;
+        if (try_order(s, order))
+            left = PATIENCE;
+    }
+}
+
+/* Several orders, until one comes to the bound. */
+static void find_plan(planner *p, int64_t bound)
+{
+    static int (*const orders[])(const void *, const void *) = {tw_plan_larger_first, longer_first,
+                                                                earlier_first};
+    search s = {.p = p, .bound = bound};
+    size_t n_orders = sizeof orders / sizeof *orders;
+    if (!p->n)
+        return;
+    p->peak = INT64_MAX;
+    s.best = TW_NEW_ARRAY(p->arena, int64_t, p->lives.buffers.len);
+    for (size_t k = 0; k < n_orders && !is_good(&s); k++) {
+        qsort(p->planned, p->n, sizeof(buffer *), orders[k]);
+        try_order(&s, p->planned);
+    }
+    for (size_t k = 0; k < n_orders && !is_good(&s); k++) {
+        qsort(p->planned, p->n, sizeof(buffer *), orders[k]);
+        mend(&s, p->planned);
+    }
+    for (size_t i = 0; i < p->n; i++)
+        p->planned[i]->offset = s.best[p->planned[i]->number];
+}
+
+static void list_planned(planner *p)
+{
+    p->planned = TW_NEW_ARRAY(p->arena, buffer *, p->lives.buffers.len + 1);
+    for (size_t i = 0; i < p->lives.buffers.len; i++)
+        if (!p->lives.buffers.data[i]->in)
+            p->planned[p->n++] = p->lives.buffers.data[i];
+}
+
+/* What lies in another buffer is where that one is. */
+static void copy_offsets(const planner *p)
+{
+    for (size_t i = 0; i < p->lives.buffers.len; i++) {
+        const buffer *b = p->lives.buffers.data[i], *in = b;
+        while (in->in)
+            in = in->in;
+        if (in != b)
+            tw_op_set_attr(b->alloc, "offset", tw_op_attr(in->alloc, "offset"));
+    }
+}
+
+/* Finds the buffers that are to be planned; false with a diagnostic. */
+static bool prepare(planner *p, tw_op *func)
+{
+    *p = (planner){.ctx = tw_op_context(func), .arena = tw_context_arena(tw_op_context(func))};
+    p->lives = (tw_plan_lives){.arena = p->arena, .by_value = tw_map_make(p->arena)};
+    p->loops = tw_map_make(p->arena);
+    if (!collect(p, func) || !total_fits(p))
+        return false;
+    tw_plan_share_in_place(&p->lives, func);
+    list_planned(p);
+    return true;
+}
+
+int64_t tw_plan_bound(tw_op *func)
+{
+    planner p;
+    return prepare(&p, func) && !p.symbolic ? lower_bound(&p) : -1;
+}
+
 static bool run(tw_pass_run *pass)
 {
-    planner p = {.ctx = pass->ctx, .arena = tw_context_arena(pass->ctx)};
-    p.by_value = tw_map_make(p.arena);
-    p.loops = tw_map_make(p.arena);
-    if (!collect(&p, pass->root) || !total_fits(&p))
+    planner p;
+    if (!prepare(&p, pass->root))
         return false;
-    pass->changes += p.buffers.len;
-    if (p.symbolic)
-        return tw_plan_slots(pass->root, p.buffers.data, p.buffers.len, p.steps);
-    if (p.buffers.len)
-        qsort(p.buffers.data, p.buffers.len, sizeof *p.buffers.data, tw_plan_larger_first);
-    place_all(&p);
-    for (size_t i = 0; i < p.buffers.len; i++)
-        tw_op_set_attr(p.buffers.data[i]->alloc, "offset",
-                       tw_attr_int(p.ctx, p.buffers.data[i]->offset));
+    pass->changes += p.lives.buffers.len;
+    if (p.symbolic) {
+        bool fine = tw_plan_slots(pass->root, p.planned, p.n, p.lives.steps);
+        copy_offsets(&p);
+        return fine;
+    }
+    int64_t bound = lower_bound(&p);
+    find_plan(&p, bound);
+    for (size_t i = 0; i < p.n; i++)
+        tw_op_set_attr(p.planned[i]->alloc, "offset", tw_attr_int(p.ctx, p.planned[i]->offset));
+    copy_offsets(&p);
     tw_op_set_attr(pass->root, "arena_size", tw_attr_int(p.ctx, p.peak));
-    tw_op_set_attr(pass->root, "arena_bound", tw_attr_int(p.ctx, lower_bound(&p)));
+    tw_op_set_attr(pass->root, "arena_bound", tw_attr_int(p.ctx, bound));
     return true;
 }
 

@@ -2,16 +2,34 @@
 #ifndef TW_LOWER_PLAN_MEMORY_H
 #define TW_LOWER_PLAN_MEMORY_H
 
+#include "base/map.h"
+#include "base/vec.h"
 #include "tilewright/ir.h"
 
 enum { TW_PLAN_ALIGNMENT = 64, TW_PLAN_MAX_NEIGHBOURS = 512 };
 
 typedef struct tw_plan_buffer {
     tw_op *alloc;
-    size_t number;        /* in the order of the program */
-    int64_t size, offset; /* bytes; in plan_slots.c the size at a typical run, and the slot */
-    size_t first, last;   /* steps: numbers of operations in the order of the text */
+    struct tw_plan_buffer *in; /* lies where that one does, or NULL */
+    size_t number;             /* in the order of the program */
+    int64_t size, offset;      /* bytes; in plan_slots.c the size at a typical run, and the slot */
+    size_t first, last;        /* steps: numbers of operations in the order of the text */
 } tw_plan_buffer;
+
+/* Which buffers live when. */
+typedef struct tw_plan_lives {
+    tw_arena *arena;
+    tw_map by_value; /* result of an alloc, or a view of it -> tw_plan_buffer */
+    TW_VEC(tw_plan_buffer *) buffers;
+    size_t steps;
+} tw_plan_lives;
+
+/* Puts results of element-wise kernels where an operand lies that is not needed any more: `in`, and
+ * that one lives as long as both. */
+void tw_plan_share_in_place(tw_plan_lives *lives, tw_op *func);
+
+/* The largest sum of sizes that live at once in the function; -1 when sizes are not known. */
+int64_t tw_plan_bound(tw_op *func);
 
 /* For qsort over pointers: by size, equal ones in the order of the program. */
 int tw_plan_larger_first(const void *a, const void *b);

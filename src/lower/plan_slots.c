@@ -234,7 +234,10 @@ bool tw_plan_slots(tw_op *func, tw_plan_buffer **buffers, size_t n, size_t steps
     tw_arena *arena = tw_context_arena(ctx);
     slots *p = TW_NEW(arena, slots);
     *p = (slots){.ctx = ctx, .arena = arena, .placed = tw_lifetimes_create(arena, steps)};
-    p->places = TW_NEW_ARRAY(arena, place_in_slot *, n);
+    size_t numbers = 0;
+    for (size_t i = 0; i < n; i++)
+        numbers = buffers[i]->number >= numbers ? buffers[i]->number + 1 : numbers;
+    p->places = TW_NEW_ARRAY(arena, place_in_slot *, numbers);
     for (size_t i = 0; i < n; i++) {
         tw_expr bytes = bytes_of(ctx, buffers[i]->alloc->results[0].type);
         if (bytes->kind == TW_EXPR_INVALID)

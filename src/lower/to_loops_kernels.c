@@ -85,6 +85,8 @@ static bool make_kernel(tw_to_loops *t, tw_op *op, kernel_version *out)
 
 static void call(tw_to_loops *t, tw_builder *b, const kernel_version *v, const char *name)
 {
+    if (t->in_place)
+        tw_kernel_find_in_place(v->call.kernel);
     fit_arguments(v->call.kernel, v->args, v->n);
     tw_op *kernel = merged(t, v->call.kernel, name);
     tw_core_call(b, tw_op_string(kernel, "sym_name", NULL), v->args, v->n, NULL, 0);
