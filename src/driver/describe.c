@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "dialect/core/core.h"
 #include "dialect/loop/loop.h"
+#include "ir/mapped.h"
 
 #include <string.h>
 
@@ -272,6 +273,7 @@ static bool write_constants(void *data, tw_sink *sink)
         if (!tw_sink_pad(sink, (uint64_t)offset) ||
             !tw_sink_write(sink, value->u.dense.data, value->u.dense.size))
             return false;
+        tw_mapped_give_back(c->ctx, value->u.dense.data, value->u.dense.size);
     }
     return tw_sink_pad(sink, (uint64_t)tw_op_int(main, "constants_size", 0));
 }

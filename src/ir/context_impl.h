@@ -15,6 +15,8 @@ typedef struct tw_cleanup {
     void *data;
 } tw_cleanup;
 
+typedef struct tw_mapping tw_mapping; /* of a file, see mapped.c */
+
 /* Immutable objects by structural hash: open addressing over pointers whose hashes are stored in
  * the objects; equality is the caller's. */
 typedef struct tw_unique {
@@ -34,6 +36,7 @@ struct tw_context {
     tw_arena *arena;
     jmp_buf *guard;
     tw_cleanup *cleanups;
+    tw_mapping *mappings;
 
     tw_map strings;   /* text -> interned copy */
     tw_map locations; /* tw_location bytes -> tw_loc */

@@ -3,6 +3,7 @@
  * A model is untrusted: the location may not leave the model's directory by any trick, and offset
  * and length are checked against the file. Each file is mapped once and stays mapped. */
 #include "import/onnx/import.h"
+#include "ir/mapped.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@ static const tw_file *open_data(tw_onnx *im, const char *location, const char *t
     const char *error = tw_file_map_beneath(im->dir, location, im->options->max_file_size, file);
     if (error)
         return tw_gb_error(&im->g, "tensor '%s': external data '%s': %s", tensor, location, error);
+    tw_mapped_note(im->ctx, file->data, file->size);
     tw_map_put_str(&im->data_files, location, file);
     return file;
 }

@@ -4,6 +4,7 @@
 #include "dialect/core/core.h"
 #include "import/onnx/import.h"
 #include "import/onnx/scan.h"
+#include "ir/mapped.h"
 
 #include <string.h>
 
@@ -152,6 +153,7 @@ tw_op *tw_import_onnx(tw_context *ctx, const char *path, const tw_import_options
         tw_error(ctx, tw_loc_file(ctx, path, 0, 0), "%s", error);
         return NULL;
     }
+    tw_mapped_note(ctx, file->data, file->size);
     const char *slash = strrchr(path, '/');
     const char *dir = slash ? tw_intern(ctx, path, (size_t)(slash - path) + 1) : ".";
     return tw_import_onnx_memory(ctx, file->data, file->size, path, dir, options);
