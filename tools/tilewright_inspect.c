@@ -1,6 +1,7 @@
 /* tilewright_inspect.c: tilewright inspect MODEL|FILE. */
 #include "tilewright.h"
 
+#include "base/arena.h"
 #include "base/map.h"
 #include "dialect/core/core.h"
 #include "dialect/graph/graph.h"
@@ -78,7 +79,42 @@ static void print_tensor(const char *kind, const tw_tensor_info *info)
     puts("]");
 }
 
-static void print_compiled(const tw_model *model)
+static int lower_then_earlier(const void *x, const void *y)
+{
+    const tw_region_info *a = x, *b = y;
+    return a->offset != b->offset ? (a->offset < b->offset ? -1 : 1)
+                                  : (a->first > b->first) - (a->first < b->first);
+}
+
+/* The most bytes of the arena that are in use in one kernel, in units in which buffers are placed:
+ * no plan can be smaller. What a kernel computes in place counts once. */
+static uint64_t largest_live_set(tw_arena *arena, const tw_model *model)
+{
+    enum { UNIT = 64 };
+    const tw_model_info *info = tw_model_get_info(model);
+    tw_region_info *all = TW_NEW_ARRAY(arena, tw_region_info, info->buffers + 1);
+    uint64_t *change = TW_NEW_ARRAY(arena, uint64_t, info->kernels + 2), live = 0, most = 0;
+    for (size_t i = 0; i < info->buffers; i++)
+        all[i] = *tw_model_buffer(model, i);
+    qsort(all, info->buffers, sizeof *all, lower_then_earlier);
+    for (size_t i = 0; i < info->buffers; i++) {
+        tw_region_info *b = &all[i];
+        bool in_place = i && b->offset == b[-1].offset && b->first == b[-1].last;
+        unsigned first = b->first + in_place;
+        if (b->last < first || b->last >= info->kernels)
+            continue; /* nobody's */
+        uint64_t size = (b->size + UNIT - 1) / UNIT * UNIT;
+        change[first] += size;
+        change[b->last + 1] -= size; /* modulo 2^64; sums come out right */
+    }
+    for (size_t k = 0; k < info->kernels; k++) {
+        live += change[k];
+        most = live > most ? live : most;
+    }
+    return most;
+}
+
+static void print_compiled(tw_arena *arena, const tw_model *model)
 {
     const tw_model_info *info = tw_model_get_info(model);
     printf("model '%s'\n  producer %s\n  target %s, code for:", info->name, info->producer,
@@ -107,8 +143,10 @@ static void print_compiled(const tw_model *model)
         printf("\nmemory plan: by the sizes of the inputs, %zu buffers (live in kernels)\n",
                info->buffers);
     else
-        printf("\nmemory plan: arena of %.3f MB, %zu buffers (offset, size, live in kernels)\n",
-               (double)info->arena_size * 1e-6, info->buffers);
+        printf("\nmemory plan: arena of %.3f MB, %.3f MB live at once, %zu buffers (offset, size, "
+               "live in kernels)\n",
+               (double)info->arena_size * 1e-6, (double)largest_live_set(arena, model) * 1e-6,
+               info->buffers);
     for (size_t i = 0; i < info->buffers; i++) {
         const tw_region_info *r = tw_model_buffer(model, i);
         if (info->symbols)
@@ -185,7 +223,7 @@ static bool inspect(void *verb)
     args->keep_open = true;
     if (!tw_load_model(args, &none, &model))
         return false;
-    print_compiled(model);
+    print_compiled(tw_context_arena(args->ctx), model);
     tw_model_free(model);
     return true;
 }

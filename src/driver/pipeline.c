@@ -30,6 +30,7 @@ static const char *const graph_passes[] = {
     "canonicalize,"
     "convert-layout,"
     "canonicalize,"
+    "settle-layouts,"
     "fuse-attention,"
     "join-products,"
     "pack-weights,"

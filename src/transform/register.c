@@ -12,6 +12,7 @@ static const tw_pass *const passes[] = {
     &tw_pass_join_products,
     &tw_pass_nest_concats,
     &tw_pass_pack_weights,
+    &tw_pass_settle_layouts,
     &tw_pass_simplify_inference,
     &tw_pass_sink_reshapes,
 };

@@ -14,6 +14,7 @@ extern const tw_pass tw_pass_integer_products;
 extern const tw_pass tw_pass_join_products;
 extern const tw_pass tw_pass_nest_concats;
 extern const tw_pass tw_pass_pack_weights;
+extern const tw_pass tw_pass_settle_layouts;
 extern const tw_pass tw_pass_simplify_inference;
 extern const tw_pass tw_pass_sink_reshapes;
 
