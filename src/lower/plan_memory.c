@@ -146,14 +146,6 @@ static bool collect(planner *p, tw_op *func)
     return true;
 }
 
-int tw_plan_larger_first(const void *x, const void *y)
-{
-    const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
-    if (a->size != b->size)
-        return a->size < b->size ? 1 : -1;
-    return a->number < b->number ? -1 : 1; /* for the same plan each time */
-}
-
 static int lower_first(const void *x, const void *y)
 {
     const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
@@ -226,18 +218,36 @@ static bool total_fits(const planner *p)
 
 /* ---- Orders ---- */
 
-static int longer_first(const void *x, const void *y)
+static int heavier_first(const void *x, const void *y)
 {
     const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
-    double p = (double)a->size * (double)(a->last - a->first + 1);
-    double q = (double)b->size * (double)(b->last - b->first + 1);
-    return p < q ? 1 : p > q ? -1 : tw_plan_larger_first(x, y);
+    if (a->weight != b->weight)
+        return a->weight < b->weight ? 1 : -1;
+    if (a->size != b->size)
+        return a->size < b->size ? 1 : -1;
+    return a->number < b->number ? -1 : 1; /* for the same plan each time */
 }
 
-static int earlier_first(const void *x, const void *y)
+/* From 1 to below 2. */
+static double chance(size_t number, unsigned order)
 {
-    const buffer *a = *(buffer *const *)x, *b = *(buffer *const *)y;
-    return a->first < b->first ? -1 : a->first > b->first ? 1 : tw_plan_larger_first(x, y);
+    uint64_t h = (number + 1) * 0x9e3779b97f4a7c15u ^ order * 0xd1b54a32d192ed03u;
+    h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
+    return 1 + (double)(h >> 11) / (double)(1ull << 53);
+}
+
+void tw_plan_sort(buffer **buffers, size_t n, unsigned order)
+{
+    for (size_t i = 0; i < n; i++) {
+        buffer *b = buffers[i];
+        b->weight = order == 2 ? -(double)b->first : (double)b->size;
+        if (order == 1)
+            b->weight *= (double)(b->last - b->first + 1);
+        else if (order > 2)
+            b->weight *= chance(b->number, order);
+    }
+    if (n)
+        qsort(buffers, n, sizeof(buffer *), heavier_first);
 }
 
 /* Keeps the offsets of the best plan so far. */
@@ -289,20 +299,17 @@ static void mend(search *s, buffer **order)
 /* Several orders, until one comes to the bound. */
 static void find_plan(planner *p, int64_t bound)
 {
-    static int (*const orders[])(const void *, const void *) = {tw_plan_larger_first, longer_first,
-                                                                earlier_first};
     search s = {.p = p, .bound = bound};
-    size_t n_orders = sizeof orders / sizeof *orders;
     if (!p->n)
         return;
     p->peak = INT64_MAX;
     s.best = TW_NEW_ARRAY(p->arena, int64_t, p->lives.buffers.len);
-    for (size_t k = 0; k < n_orders && !is_good(&s); k++) {
-        qsort(p->planned, p->n, sizeof(buffer *), orders[k]);
+    for (unsigned k = 0; k < TW_PLAN_ORDERS && !is_good(&s); k++) {
+        tw_plan_sort(p->planned, p->n, k);
         try_order(&s, p->planned);
     }
-    for (size_t k = 0; k < n_orders && !is_good(&s); k++) {
-        qsort(p->planned, p->n, sizeof(buffer *), orders[k]);
+    for (unsigned k = 0; k < TW_PLAN_ORDERS && !is_good(&s); k++) {
+        tw_plan_sort(p->planned, p->n, k);
         mend(&s, p->planned);
     }
     for (size_t i = 0; i < p->n; i++)

@@ -13,6 +13,7 @@ typedef struct tw_plan_buffer {
     struct tw_plan_buffer *in; /* lies where that one does, or NULL */
     size_t number;             /* in the order of the program */
     int64_t size, offset;      /* bytes; in plan_slots.c the size at a typical run, and the slot */
+    double weight;             /* those of more are placed earlier */
     size_t first, last;        /* steps: numbers of operations in the order of the text */
 } tw_plan_buffer;
 
@@ -31,8 +32,11 @@ void tw_plan_share_in_place(tw_plan_lives *lives, tw_op *func);
 /* The largest sum of sizes that live at once in the function; -1 when sizes are not known. */
 int64_t tw_plan_bound(tw_op *func);
 
-/* For qsort over pointers: by size, equal ones in the order of the program. */
-int tw_plan_larger_first(const void *a, const void *b);
+/* Sorts buffers into one of the orders in which they are worth placing: 0: by size, 1: by size and
+ * time, 2: by the first step, others: by a size that chance makes up to twice as large, the same
+ * for each number; equal ones in the order of the program. */
+enum { TW_PLAN_ORDERS = 3 };
+void tw_plan_sort(tw_plan_buffer **buffers, size_t n, unsigned order);
 
 /* Places for n buffers of which some have symbolic sizes; the function gets its `arena_size`. False
  * with a diagnostic. */

@@ -7,10 +7,10 @@
  *     %c: buffer<n * 4 x f32> at the same time    ->    slot 1, offset = size of slot 0
  *
  * Buffers come from the largest to the smallest at typical sizes, so that a slot's first one is
- * mostly its largest; each goes into the smallest slot that certainly holds it, behind buffers of
- * the same time if need be; else into one that it may make larger, else into a new one. What is
- * certain are bounds of the difference of two sizes. When there are too many slots, buffers stay
- * without a place: the code takes memory for them. */
+ * mostly its largest, or in other orders, of which the best is kept; each goes into the smallest
+ * slot that certainly holds it, behind buffers of the same time if need be; else into one that it
+ * may make larger, else into a new one. What is certain are bounds of the difference of two sizes.
+ * When there are too many slots, buffers stay without a place: the code takes memory for them. */
 #include "lower/plan_memory.h"
 
 #include "base/arena.h"
@@ -228,16 +228,60 @@ static tw_attr offset_attr(tw_context *ctx, tw_expr e)
     return tw_expr_is_const(e) ? tw_attr_int(ctx, e->value) : tw_attr_map(ctx, 0, &e, 1);
 }
 
-bool tw_plan_slots(tw_op *func, tw_plan_buffer **buffers, size_t n, size_t steps)
+/* A plan that comes of placing the buffers in that order; *end is the size of the arena. */
+static slots *plan_in_order(tw_context *ctx, tw_plan_buffer *const *buffers, size_t n, size_t steps,
+                            tw_expr *end)
 {
-    tw_context *ctx = tw_op_context(func);
     tw_arena *arena = tw_context_arena(ctx);
     slots *p = TW_NEW(arena, slots);
-    *p = (slots){.ctx = ctx, .arena = arena, .placed = tw_lifetimes_create(arena, steps)};
     size_t numbers = 0;
     for (size_t i = 0; i < n; i++)
         numbers = buffers[i]->number >= numbers ? buffers[i]->number + 1 : numbers;
+    *p = (slots){.ctx = ctx, .arena = arena, .placed = tw_lifetimes_create(arena, steps)};
     p->places = TW_NEW_ARRAY(arena, place_in_slot *, numbers);
+    for (size_t i = 0; i < n; i++)
+        place(p, buffers[i]);
+    *end = stack_slots(p);
+    return p;
+}
+
+static unsigned count_homeless(const slots *p, tw_plan_buffer *const *buffers, size_t n)
+{
+    unsigned homeless = 0;
+    for (size_t i = 0; i < n; i++) {
+        const place_in_slot *at = p->places[buffers[i]->number];
+        homeless += !at || !p->slots[at->slot].offset;
+    }
+    return homeless;
+}
+
+/* The plan of that order which takes the least memory at a typical run; those that leave fewer
+ * buffers without a place come first. */
+static slots *best_plan(tw_context *ctx, tw_plan_buffer **buffers, size_t n, size_t steps,
+                        tw_expr *end)
+{
+    enum { MOST_ORDERS = 24, MOST_WORK = 1 << 14 };
+    slots *best = NULL;
+    unsigned least = 0, orders = n ? (unsigned)(MOST_WORK / n) : 1;
+    orders = orders > MOST_ORDERS ? MOST_ORDERS : orders < TW_PLAN_ORDERS ? TW_PLAN_ORDERS : orders;
+    for (unsigned k = 0; k < orders; k++) {
+        tw_expr size;
+        tw_plan_sort(buffers, n, k);
+        slots *p = plan_in_order(ctx, buffers, n, steps, &size);
+        unsigned homeless = count_homeless(p, buffers, n);
+        if (best &&
+            (homeless > least || (homeless == least && typical_size(size) >= typical_size(*end))))
+            continue;
+        best = p;
+        least = homeless;
+        *end = size;
+    }
+    return best;
+}
+
+bool tw_plan_slots(tw_op *func, tw_plan_buffer **buffers, size_t n, size_t steps)
+{
+    tw_context *ctx = tw_op_context(func);
     for (size_t i = 0; i < n; i++) {
         tw_expr bytes = bytes_of(ctx, buffers[i]->alloc->results[0].type);
         if (bytes->kind == TW_EXPR_INVALID)
@@ -245,11 +289,8 @@ bool tw_plan_slots(tw_op *func, tw_plan_buffer **buffers, size_t n, size_t steps
                             tw_print_type(ctx, buffers[i]->alloc->results[0].type));
         buffers[i]->size = typical_size(bytes);
     }
-    if (n)
-        qsort(buffers, n, sizeof(tw_plan_buffer *), tw_plan_larger_first);
-    for (size_t i = 0; i < n; i++)
-        place(p, buffers[i]);
-    tw_expr end = stack_slots(p);
+    tw_expr end;
+    const slots *p = best_plan(ctx, buffers, n, steps, &end);
     for (size_t i = 0; i < n; i++) {
         const place_in_slot *at = p->places[buffers[i]->number];
         tw_expr base = at ? p->slots[at->slot].offset : NULL;
