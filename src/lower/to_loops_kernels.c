@@ -83,20 +83,26 @@ static bool make_kernel(tw_to_loops *t, tw_op *op, kernel_version *out)
     return true;
 }
 
-static void call(tw_to_loops *t, tw_builder *b, const kernel_version *v, const char *name)
+static void call(tw_to_loops *t, const kernel_version *v, const char *name)
 {
     if (t->in_place)
         tw_kernel_find_in_place(v->call.kernel);
     fit_arguments(v->call.kernel, v->args, v->n);
     tw_op *kernel = merged(t, v->call.kernel, name);
-    tw_core_call(b, tw_op_string(kernel, "sym_name", NULL), v->args, v->n, NULL, 0);
+    tw_core_call(&t->body, tw_op_string(kernel, "sym_name", NULL), v->args, v->n, NULL, 0);
 }
 
-static tw_value *argument(tw_to_loops *t, tw_op *op, tw_kernel_arg a)
+static void bind_arguments(tw_to_loops *t, tw_op *op, kernel_version *v)
 {
-    return a.kind == TW_ARG_OPERAND    ? tw_to_loops_buffer_for(t, tw_operand(op, a.index))
-           : a.kind == TW_ARG_CONSTANT ? tw_to_loops_constant_buffer(t, a.constant, NULL)
-                                       : tw_to_loops_result_buffer(t, tw_result(op, a.index));
+    for (unsigned i = 0; i < v->n; i++) {
+        tw_kernel_arg a = v->call.args[i];
+        tw_value *result = a.kind == TW_ARG_RESULT ? tw_result(op, a.index) : NULL;
+        tw_value *made = result ? tw_map_get_ptr(&t->buffers, result) : NULL;
+        v->args[i] = a.kind == TW_ARG_OPERAND ? tw_to_loops_buffer_for(t, tw_operand(op, a.index))
+                     : a.kind == TW_ARG_CONSTANT ? tw_to_loops_constant_buffer(t, a.constant, NULL)
+                     : made                      ? made
+                                                 : tw_to_loops_result_buffer(t, result);
+    }
 }
 
 /* The group with the sizes of its open expands taken to be equal, in front of it; these expands are
@@ -122,18 +128,18 @@ static tw_op *fast_version(tw_to_loops *t, tw_op *group, const tw_equal_sizes *e
     return fast;
 }
 
-/* An argument of a version, as of the type that it has there; a part of a buffer keeps the sizes of
- * that. */
-static tw_value *argument_of_version(tw_to_loops *t, tw_op *group, const tw_op *version,
-                                     tw_value *const *results, tw_kernel_arg a)
+/* The types that a version's arguments have there; a part of a buffer keeps the sizes of that. */
+static void see_as_version(tw_to_loops *t, const tw_op *version, kernel_version *v)
 {
-    bool result = a.kind == TW_ARG_RESULT;
-    tw_value *buffer = result ? results[a.index] : argument(t, group, a);
-    if (a.kind == TW_ARG_CONSTANT || tw_to_loops_is_part(buffer))
-        return buffer;
-    tw_type type =
-        result ? version->results[a.index].type : version->regions[0].args[a.index]->type;
-    return tw_to_loops_view(t, buffer, type, 0);
+    for (unsigned i = 0; i < v->n; i++) {
+        tw_kernel_arg a = v->call.args[i];
+        if (a.kind != TW_ARG_CONSTANT && !tw_to_loops_is_part(v->args[i]))
+            v->args[i] =
+                tw_to_loops_view(t, v->args[i],
+                                 a.kind == TW_ARG_RESULT ? version->results[a.index].type
+                                                         : version->regions[0].args[a.index]->type,
+                                 0);
+    }
 }
 
 /* What is >= 0 when the sizes of the group's open expands are equal. */
@@ -162,28 +168,24 @@ static tw_attr all_equal(tw_to_loops *t, const tw_op *group)
 static bool call_versions(tw_to_loops *t, tw_op *group, const tw_equal_sizes *equal)
 {
     tw_op *version[2] = {fast_version(t, group, equal), group};
-    tw_value **results = TW_NEW_ARRAY(t->arena, tw_value *, group->n_results);
     kernel_version made[2];
-    bool fine = true;
-    for (unsigned i = 0; i < group->n_results; i++)
-        results[i] = tw_to_loops_result_buffer(t, tw_result(group, i));
-    for (int v = 0; v < 2 && fine; v++) {
-        fine = make_kernel(t, version[v], &made[v]);
-        for (unsigned i = 0; i < made[v].n; i++)
-            made[v].args[i] =
-                argument_of_version(t, group, version[v], results, made[v].call.args[i]);
+    const char *name = kernel_name(t, group);
+    bool fine = make_kernel(t, version[0], &made[0]) && make_kernel(t, group, &made[1]);
+    if (fine && made[0].call.kernel) {
+        bind_arguments(t, group, &made[0]);
+        bind_arguments(t, group, &made[1]);
+        tw_op *choice = tw_build(&t->body, &tw_loop_ops[TW_LOOP_IF], NULL, 0, NULL, 0, "where",
+                                 all_equal(t, group), NULL);
+        tw_builder outside = t->body;
+        for (unsigned v = 0; v < 2; v++) {
+            t->body = tw_builder_at_end(t->ctx, &choice->regions[v], choice->loc);
+            see_as_version(t, version[v], &made[v]);
+            call(t, &made[v], v ? tw_arena_printf(t->arena, "%s_any", name) : name);
+        }
+        t->body = outside;
     }
     tw_op_erase(version[0]);
-    if (!fine || !made[0].call.kernel)
-        return fine;
-    tw_op *choice = tw_build(&t->body, &tw_loop_ops[TW_LOOP_IF], NULL, 0, NULL, 0, "where",
-                             all_equal(t, group), NULL);
-    for (int v = 0; v < 2; v++) {
-        tw_builder b = tw_builder_at_end(t->ctx, &choice->regions[v], choice->loc);
-        const char *name = kernel_name(t, group);
-        call(t, &b, &made[v], v ? tw_arena_printf(t->arena, "%s_any", name) : name);
-    }
-    return true;
+    return fine;
 }
 
 /* Notes which sizes a group leaves open; false when it leaves none. */
@@ -210,9 +212,8 @@ bool tw_to_loops_call_kernel(tw_to_loops *t, tw_op *op)
         return false;
     if (!made.call.kernel)
         return true;
-    for (unsigned i = 0; i < made.n; i++)
-        made.args[i] = argument(t, op, made.call.args[i]);
-    call(t, &t->body, &made, kernel_name(t, op));
+    bind_arguments(t, op, &made);
+    call(t, &made, kernel_name(t, op));
     return true;
 }
 

@@ -334,6 +334,32 @@ static void resizes(void **state)
     }
 }
 
+/* y has size n, or 1 when m is 0. */
+#define OPEN "(n * min(m, 1) - min(m, 1) + 1)"
+
+static void open_sizes(void **state)
+{
+    (void)state;
+    check_sizes("(%x: tensor<n x 3 x f32>, %y: tensor<" OPEN " x 3 x f32>) ->"
+                " (tensor<n x 3 x f32>, tensor<n x f32>) {"
+                " %0 = graph.expand %y : tensor<n x 3 x f32>"
+                " %1 = graph.add %x, %0 : tensor<n x 3 x f32>"
+                " %2 = graph.mul %1, %0 : tensor<n x 3 x f32>"
+                " %3 = graph.reduce_sum %0 {axes = [1], keepdims = false} : tensor<n x f32>"
+                " return %2, %3 }");
+    check_sizes("(%x: tensor<2 x n x f32>, %y: tensor<" OPEN " x f32>) -> tensor<2 x n x f32> {"
+                " %0 = graph.relu %y : tensor<" OPEN " x f32>"
+                " %1 = graph.expand %0 : tensor<2 x n x f32>"
+                " %2 = graph.add %x, %1 : tensor<2 x n x f32>"
+                " %3 = graph.softmax %2 {axis = 1} : tensor<2 x n x f32> return %3 }");
+    check_sizes("(%x: tensor<n x 4 x m x f32>, %y: tensor<" OPEN " x m x 5 x f32>,"
+                " %z: tensor<" OPEN " x 4 x 5 x f32>) -> tensor<n x 4 x 5 x f32> {"
+                " %0 = graph.expand %y : tensor<n x m x 5 x f32>"
+                " %1 = graph.matmul %x, %0 : tensor<n x 4 x 5 x f32>"
+                " %2 = graph.expand %z : tensor<n x 4 x 5 x f32>"
+                " %3 = graph.add %1, %2 : tensor<n x 4 x 5 x f32> return %3 }");
+}
+
 /* ---- Random kernels ---- */
 
 /* The text with sizes in tensor types replaced by symbols that have their values: all but 1, those
@@ -430,11 +456,11 @@ static void random_kernels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elementwise),    cmocka_unit_test(sums_of_nothing),
-        cmocka_unit_test(products),       cmocka_unit_test(normalisations),
-        cmocka_unit_test(moves),          cmocka_unit_test(gathers),
-        cmocka_unit_test(windows),        cmocka_unit_test(resizes),
-        cmocka_unit_test(random_kernels),
+        cmocka_unit_test(elementwise), cmocka_unit_test(sums_of_nothing),
+        cmocka_unit_test(products),    cmocka_unit_test(normalisations),
+        cmocka_unit_test(moves),       cmocka_unit_test(gathers),
+        cmocka_unit_test(windows),     cmocka_unit_test(resizes),
+        cmocka_unit_test(open_sizes),  cmocka_unit_test(random_kernels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
