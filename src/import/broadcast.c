@@ -22,8 +22,8 @@ typedef struct parts {
     tw_expr *items;
 } parts;
 
-/* Beyond this a common size is taken for a size of its own. */
-enum { MAX_PARTS = 12 };
+/* Expressions of more would become too large. */
+enum { MAX_PARTS = 48 };
 
 static parts parts_of(tw_gb *g, tw_expr *size)
 {
@@ -39,7 +39,7 @@ static void add_part(tw_expr *items, size_t *n, tw_expr e)
     items[(*n)++] = e;
 }
 
-/* The size above. */
+/* The size above; where too many meet, the first, which may not be 1 then. */
 static tw_expr join(tw_gb *g, tw_expr a, tw_expr b)
 {
     tw_context *ctx = g->ctx;
@@ -51,11 +51,10 @@ static tw_expr join(tw_gb *g, tw_expr a, tw_expr b)
         for (size_t i = 0; i < p.n; i++)
             add_part(items, &n, p.items[i]);
     }
-    if (n > MAX_PARTS) {
-        items[0] = a;
-        items[1] = b;
-        n = 2;
-    }
+    if (n > MAX_PARTS || n == parts_of(g, &a).n)
+        return a;
+    if (n == parts_of(g, &b).n)
+        return b;
     tw_expr most = items[0], least = items[0];
     for (size_t i = 1; i < n; i++) {
         most = tw_expr_binary(ctx, TW_EXPR_MAX, most, items[i]);

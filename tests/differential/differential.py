@@ -10,7 +10,9 @@ processor, other names, more outputs. A failing graph is cut down and kept in DI
 depends on S alone: --graphs 1 --seed S repeats it.
 """
 import argparse
+import itertools
 import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import sys
@@ -41,8 +43,7 @@ class Verdict:
     general: bool = True  # compiled for any size, too, if it has symbols
 
 
-def check_seed(arguments):
-    seed, args = arguments
+def check_seed(seed, args):
     verdict = Verdict(seed)
     tw = Tilewright(args.tilewright)
     def check(candidate):
@@ -111,13 +112,38 @@ def main():
     args.tilewright = os.path.abspath(args.tilewright)
     start, verdicts = time.monotonic(), []
     print(f"{args.graphs} graphs from seed {args.seed} on", flush=True)
-    seeds = [(args.seed + i, args) for i in range(args.graphs)]
-    with multiprocessing.Pool(args.jobs, maxtasksperchild=50) as pool:
-        for verdict in pool.imap_unordered(check_seed, seeds):
-            verdicts.append(verdict)
-            if verdict.failure:
-                print(f"FAIL seed {verdict.seed}: {verdict.failure}", flush=True)
+    for verdict in verdicts_of(range(args.seed, args.seed + args.graphs), args):
+        verdicts.append(verdict)
+        if verdict.failure:
+            print(f"FAIL seed {verdict.seed}: {verdict.failure}", flush=True)
+        if len(verdicts) % 100 == 0 and len(verdicts) < args.graphs:
+            print(f"{len(verdicts)} graphs, {time.monotonic() - start:.0f} s", flush=True)
     return close(args, verdicts, time.monotonic() - start)
+
+
+def verdicts_of(seeds, args):
+    """The verdicts as they come, each from a process of its own, which onnxruntime may end."""
+    left, running = iter(seeds), {}
+    while True:
+        for seed in itertools.islice(left, args.jobs - len(running)):
+            ours, theirs = multiprocessing.Pipe(duplex=False)
+            process = multiprocessing.Process(target=send_verdict, args=(theirs, seed, args))
+            process.start()
+            theirs.close()
+            running[ours] = process, seed
+        if not running:
+            return
+        for connection in multiprocessing.connection.wait(list(running)):
+            process, seed = running.pop(connection)
+            try:
+                yield connection.recv()
+            except EOFError:
+                yield Verdict(seed, usable=False)
+            process.join()
+
+
+def send_verdict(connection, seed, args):
+    connection.send(check_seed(seed, args))
 
 
 def close(args, verdicts, seconds):

@@ -5,6 +5,9 @@ minus a few units of rounding, each element another sign. What a result moves by
 can do to it; where it moves, a difference of that size is no error. So a comparison of nearly equal
 numbers, which rounding may decide either way, raises no false alarm, and all else is compared
 strictly."""
+import multiprocessing
+import os
+
 import numpy as np
 import onnxruntime as ort
 from graph import Graph, Node, elem, make_model
@@ -84,11 +87,29 @@ def compute(graph):
     graph.values = {**graph.inputs, **graph.constants}
     names = list(graph.producers())
     whole = make_model(graph.proto(names, typed=False), graph.opset)
-    try:
-        arrays = _session(whole).run(names, graph.inputs)
-    except Exception as error:  # onnxruntime's own kinds have no common base
-        raise Unusable(error) from None
+    arrays = apart(lambda: _session(whole).run(names, graph.inputs))
     graph.values.update(zip(names, arrays))
+
+
+def apart(function):
+    """What a function gives in a process of its own: onnxruntime ends the process at some sizes,
+    0 above all. Raises Unusable when it fails."""
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+    child = os.fork()
+    if not child:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        try:
+            theirs.send(function())
+        finally:
+            os._exit(0)
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        raise Unusable("onnxruntime fails") from None
+    finally:
+        os.waitpid(child, 0)
+        ours.close()
 
 
 class _Noise:
