@@ -35,11 +35,11 @@ DTYPES = {"f64": "f8", "f32": "f4", "f16": "f2", "bf16": "u2", "i64": "i8", "i32
 class Tilewright:
     name = "tilewright"
     build = ROOT / "build" / "release"
-    flags = ()
+    flags, suffix = (), ""
     library = None
 
     def __init__(self, model, inputs, threads):
-        compiled = ROOT / ".cache" / "bench" / f"{model.stem}.tw"
+        compiled = self.file = ROOT / ".cache" / "bench" / f"{model.stem}{self.suffix}.tw"
         compiled.parent.mkdir(parents=True, exist_ok=True)
         shapes = [arg for name, a in inputs.items()
                   for arg in ("--shape", f"{name}={'x'.join(map(str, a.shape))}") if a.ndim]

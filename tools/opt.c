@@ -4,6 +4,7 @@
 #include "base/arena.h"
 #include "codegen/llvm/codegen.h"
 #include "codegen/llvm/target.h"
+#include "driver/pipeline.h"
 #include "tilewright/compiler.h"
 
 #include <setjmp.h>
@@ -82,6 +83,11 @@ static void list_passes(tw_context *ctx)
         for (const tw_attr_spec *o = pass->options; o && o->name; o++)
             printf("  %-26s %s\n", o->name, o->summary);
     }
+    puts("");
+    for (int level = 0; level <= 3; level++)
+        printf("graph passes at -O %d: %s\n", level, tw_graph_pipeline(level));
+    for (int level = 0; level <= 3; level++)
+        printf("loop passes at -O %d: %s\n", level, tw_loop_pipeline(level));
 }
 
 static void list_dialects(tw_context *ctx)

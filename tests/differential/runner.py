@@ -4,18 +4,11 @@ import subprocess
 import tempfile
 
 import numpy as np
+from checks import TIMEOUT, Failure, check, check_level
+from passes import check_alone, check_twice, optional_passes
 from reference import Expected, Unusable, compute, difference
 
-TIMEOUT = 60
 COMPILE = ("--jobs=1",)
-
-
-class Failure(Exception):
-    """What went wrong: a kind that stays the same while the graph is reduced, and the text."""
-
-    def __init__(self, kind, text, output=None):
-        super().__init__(f"{kind}: {text}")
-        self.kind, self.output = kind, output
 
 
 class Tilewright:
@@ -25,19 +18,21 @@ class Tilewright:
 
     def run(self, graph, *options):
         """The outputs by name, of code for the sizes of the inputs."""
-        return self._run(*self._save(graph), *COMPILE, *options)
+        return self._run(*self.save(graph), *COMPILE, *options)
 
     def compile(self, graph, *options):
         """A file of code for all sizes that the model allows."""
-        model, _ = self._save(graph)
-        compiled = os.path.join(self.folder.name, "graph.tw")
+        model, _ = self.save(graph)
+        return self.compile_saved(model, os.path.join(self.folder.name, "graph.tw"), *options)
+
+    def compile_saved(self, model, compiled, *options):
         self._call("compile", model, "-o", compiled, *COMPILE, *options)
         return compiled
 
     def run_compiled(self, compiled, graph):
-        return self._run(compiled, self._save(graph)[1])
+        return self._run(compiled, self.save(graph)[1])
 
-    def _save(self, graph):
+    def save(self, graph):
         return graph.save(os.path.join(self.folder.name, "graph"))
 
     def _run(self, model, inputs, *options):
@@ -58,18 +53,6 @@ class Tilewright:
         if done.returncode:
             raise Failure(f"exit code {done.returncode} {verb} {options}",
                           done.stderr.decode(errors="replace").strip()[-1500:])
-
-
-def check_level(tw, graph, expected, *options):
-    actual = tw.run(graph, *options)
-    check(f"wrong result {' '.join(options)}", expected, actual)
-    return actual
-
-
-def check(kind, expected, actual):
-    wrong = expected.compare(actual)
-    if wrong:
-        raise Failure(kind, f"output {wrong[0]}: {wrong[1]}", wrong[0])
 
 
 # What the runtime says of sizes that code for any size does not cover: a window that onnxruntime
@@ -125,11 +108,6 @@ def at_other_sizes(graph, random, tries=6):
     return found
 
 
-PASSES = ("canonicalize", "eliminate-common-subexpr", "fold-constants", "dce", "simplify-inference",
-          "sink-reshapes", "convert-layout", "pack-weights", "collapse-axes", "schedule-kernels",
-          "simplify-loops", "specialize-loops")
-
-
 def check_graph(tw, graph, random, properties=()):
     """All that holds of one graph; raises Failure. Of further properties those given, in the place
     of other sizes, or one that is drawn. False: it needs to be compiled for its sizes."""
@@ -155,8 +133,13 @@ def check_option(*options):
     return check_one
 
 
+def check_pass(tw, graph, expected, _, random):
+    name = random.choice(optional_passes(tw))
+    check_level(tw, graph, expected, "-O3", f"--disable-pass={name}")
+
+
 def check_passes(tw, graph, expected, *_):
-    for name in PASSES:
+    for name in optional_passes(tw):
         check_level(tw, graph, expected, "-O3", f"--disable-pass={name}")
 
 
@@ -184,13 +167,15 @@ def check_outputs(tw, graph, expected, _actual, random):
 PROPERTIES = {
     "names": check_names,
     "outputs": check_outputs,
-    "pass": check_option(*(f"--disable-pass={name}" for name in PASSES)),
+    "pass": check_pass,
     "passes": check_passes,
+    "alone": check_alone,
+    "twice": check_twice,
     "levels": check_option("-O1", "-O2"),
     "precise": check_option("--precise"),
     "threads": check_option("--threads=3"),
     "processors": check_option("--cpu=x86-64-v2", "--cpu=x86-64-v3"),
 }
 # How often each is drawn.
-SHARES = {"pass": 40, "names": 15, "outputs": 15, "levels": 10, "processors": 10, "precise": 5,
-          "threads": 5}
+SHARES = {"pass": 30, "alone": 5, "twice": 5, "names": 15, "outputs": 15, "levels": 10,
+          "processors": 10, "precise": 5, "threads": 5}
