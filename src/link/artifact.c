@@ -197,6 +197,14 @@ static void end_replacement(void *data)
         unlink(r->temporary);
 }
 
+/* For writing where the file is. Standard output is the one that there is, at its place in a file
+ * that others write to as well; opened anew it would have a place of its own. */
+static int open_in_place(const char *path)
+{
+    return strcmp(path, "/dev/stdout") ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC)
+                                       : fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+}
+
 bool tw_artifact_replace_file(tw_context *ctx, const char *path, mode_t mode,
                               bool (*write)(tw_context *ctx, void *data, int fd), void *data)
 {
@@ -213,7 +221,7 @@ bool tw_artifact_replace_file(tw_context *ctx, const char *path, mode_t mode,
     r.temporary =
         tw_arena_printf(tw_context_arena(ctx), "%s.tmp%ld-%u", path, (long)getpid(), serial++);
     r.fd = replace ? open(r.temporary, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, mode)
-                   : open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+                   : open_in_place(path);
     if (r.fd < 0)
         return tw_error(ctx, NULL, "cannot create '%s': %s", path, strerror(errno));
     return tw_context_finally(ctx, write_replacement, end_replacement, &r);
