@@ -210,6 +210,9 @@ bool tw_to_loops_call_kernel(tw_to_loops *t, tw_op *op)
         return call_versions(t, op, &equal);
     if (!make_kernel(t, op, &made))
         return false;
+    for (unsigned i = 0; i < op->n_results; i++) /* nothing computes them, but others name them */
+        if (tw_to_loops_is_empty(op->results[i].type))
+            tw_to_loops_result_buffer(t, tw_result(op, i));
     if (!made.call.kernel)
         return true;
     bind_arguments(t, op, &made);
