@@ -27,6 +27,16 @@ static tw_value **values(tw_op *op, unsigned n)
     return TW_NEW_ARRAY(tw_context_arena(tw_op_context(op)), tw_value *, n + 1);
 }
 
+/* Whether each result that is used may give way to its value. A value whose sizes are told
+ * otherwise may not: the result's are those that a bind behind the operation defines. */
+static bool same_types(const tw_op *op, tw_value *const *instead)
+{
+    for (unsigned i = 0; i < op->n_results; i++)
+        if (op->results[i].uses && op->results[i].type != instead[i]->type)
+            return false;
+    return true;
+}
+
 /* ---- if ---- */
 
 bool tw_canon_if_known(tw_rewriter *rw, tw_op *op)
@@ -39,6 +49,8 @@ bool tw_canon_if_known(tw_rewriter *rw, tw_op *op)
     tw_op *last = region->last;
     for (unsigned i = 0; i < op->n_results; i++)
         yielded[i] = tw_operand(last, i);
+    if (!same_types(op, yielded))
+        return false;
     tw_rw_erase(rw, last);
     tw_builder *b = tw_rw_builder(rw, op);
     tw_region_splice(b->region, b->before, region);
@@ -50,7 +62,7 @@ bool tw_canon_if_known(tw_rewriter *rw, tw_op *op)
 static tw_value *common_result(const tw_op *op, unsigned i)
 {
     tw_value *a = tw_operand(op->regions[0].last, i), *b = tw_operand(op->regions[1].last, i);
-    return a == b ? a : NULL;
+    return a == b && a->type == op->results[i].type ? a : NULL;
 }
 
 static void move_region(tw_region *from, tw_region *to)
@@ -140,6 +152,8 @@ bool tw_canon_loop_never(tw_rewriter *rw, tw_op *op)
     tw_value **initial = values(op, op->n_results);
     for (unsigned i = 0; i < op->n_results; i++)
         initial[i] = tw_operand(op, 2 + i);
+    if (!same_types(op, initial))
+        return false;
     tw_rw_replace(rw, op, initial);
     return true;
 }
@@ -150,7 +164,8 @@ static bool is_idle(const tw_op *op, unsigned i, bool *constant)
 {
     const tw_region *body = &op->regions[0];
     const tw_value *arg = body->args[1 + i];
-    *constant = tw_operand(body->last, 1 + i) == arg;
+    *constant = tw_operand(body->last, 1 + i) == arg && tw_operand(op, 2 + i)->type == arg->type &&
+                op->results[i].type == arg->type;
     if (*constant)
         return true;
     return !arg->uses && !op->results[i].uses;
