@@ -101,6 +101,9 @@ bool tw_onnx_op_gather_nd(tw_onnx_node *n)
         batch < 0 || batch >= indices->rank || tuple < 0 || batch + tuple > x->rank)
         return tw_onnx_error(n, "indices %s do not fit data %s", tw_gb_type_text(n->g, indices),
                              tw_gb_type_text(n->g, x));
+    for (unsigned i = 0; i < batch; i++)
+        if (!tw_gb_check_equal(n->g, x->dims[i], indices->dims[i], "batches of data and indices"))
+            return false;
     for (unsigned i = 0; i + 1 < indices->rank; i++)
         dims[rank++] = indices->dims[i];
     for (unsigned i = (unsigned)(batch + tuple); i < x->rank; i++)
@@ -307,6 +310,9 @@ bool tw_onnx_op_tensor_scatter(tw_onnx_node *n)
                              "cache %s and update %s do not fit, or the mode '%s' is neither "
                              "linear nor circular",
                              tw_gb_type_text(g, x), tw_gb_type_text(g, update), mode);
+    for (unsigned i = 0; i < x->rank; i++)
+        if (i != axis && !tw_gb_check_equal(g, x->dims[i], update->dims[i], "cache and update"))
+            return false;
     tw_value *index = tw_gb_iota(g, TW_I64, x->rank, along, axis);
     if (tw_onnx_in(n, 2))
         index = tw_gb_binary(g, TW_GRAPH_ADD, index,

@@ -78,10 +78,11 @@ static bool read_sample(tw_onnx_node *n, tw_onnx_sample *s)
     for (unsigned i = 0; fits && i < s->spatial; i++)
         fits = tw_expr_as_const(x->dims[i + 2], &s->sizes[i]) && s->sizes[i] > 0 &&
                s->sizes[i] < 1 << 24;
-    return fits || tw_onnx_error(n,
-                                 "data %s and grid %s do not fit, or sizes of the data are not "
-                                 "known",
-                                 tw_gb_type_text(s->g, x), tw_gb_type_text(s->g, grid));
+    if (!fits)
+        return tw_onnx_error(n,
+                             "data %s and grid %s do not fit, or sizes of the data are not known",
+                             tw_gb_type_text(s->g, x), tw_gb_type_text(s->g, grid));
+    return tw_gb_check_equal(s->g, x->dims[0], grid->dims[0], "batches of data and grid");
 }
 
 bool tw_onnx_op_grid_sample(tw_onnx_node *n)

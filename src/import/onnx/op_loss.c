@@ -26,6 +26,9 @@ static bool read_loss(loss *l)
     if (!fits)
         return tw_onnx_error(n, "scores %s and targets %s do not fit", tw_gb_type_text(l->g, x),
                              tw_gb_type_text(l->g, target));
+    for (unsigned i = 0; i < target->rank; i++)
+        if (!tw_gb_check_equal(l->g, x->dims[i ? i + 1 : 0], target->dims[i], "scores and targets"))
+            return false;
     if (strcmp(l->reduction, "none") && strcmp(l->reduction, "sum") && strcmp(l->reduction, "mean"))
         return tw_onnx_error(n, "attribute 'reduction' is '%s'; accepted are none, sum, mean",
                              l->reduction);

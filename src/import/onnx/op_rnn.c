@@ -122,10 +122,14 @@ static bool check_shape(layer *l, unsigned i, unsigned rank, const tw_expr *dims
     bool fits = !v || v->type->rank == rank;
     for (unsigned a = 0; v && fits && a < rank; a++)
         fits = !tw_gb_differ(l->g, v->type->dims[a], dims[a]);
-    return fits ||
-           tw_onnx_error(
-               l->n, "input %u is %s; %s is needed", i, tw_gb_type_text(l->g, v->type),
-               tw_gb_type_text(l->g, tw_type_tensor(l->g->ctx, v->type->elem, rank, dims, NULL)));
+    if (!fits)
+        return tw_onnx_error(
+            l->n, "input %u is %s; %s is needed", i, tw_gb_type_text(l->g, v->type),
+            tw_gb_type_text(l->g, tw_type_tensor(l->g->ctx, v->type->elem, rank, dims, NULL)));
+    for (unsigned a = 0; v && a < rank; a++)
+        if (!tw_gb_check_equal(l->g, v->type->dims[a], dims[a], "inputs of a recurrent layer"))
+            return false;
+    return true;
 }
 
 /* Scales and zero points: one number for each direction, or for each of its rows. */

@@ -117,6 +117,8 @@ static bool turn_sequences(scan *s)
             return tw_onnx_error(l->n, "sequences of %s and %s steps",
                                  tw_print_expr(l->g->ctx, s->length, NULL),
                                  tw_print_expr(l->g->ctx, x->type->dims[0], NULL));
+        if (s->length && !tw_gb_check_equal(l->g, s->length, x->type->dims[0], "sequences"))
+            return false;
         s->length = s->length ? s->length : x->type->dims[0];
         turned[i] = x;
     }
