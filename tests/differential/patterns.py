@@ -98,6 +98,48 @@ def channel_shuffle(b):
     return b.emit("Reshape", [y, b.ints([n, -1, h, w])])
 
 
+def branch(b, x, channels):
+    """A convolution of x with that many channels, or what is element by element."""
+    kernel = [b.choice((1, 3)) for _ in x.shape[2:]]
+    if channels == x.shape[1] and b.chance(0.3):
+        return b.emit(b.choice(("Relu", "Sigmoid", "Abs", "Neg")), [x])
+    scale = 1 / np.sqrt(x.shape[1] * np.prod(kernel))
+    y = b.emit("Conv", [x, b.weight(F32, (channels, x.shape[1], *kernel), -scale, scale)],
+               pads=[k // 2 for k in kernel * 2])
+    return b.emit("Relu", [y]) if b.chance(0.7) else y
+
+
+@family("patterns", 2)
+def dense_block(b):
+    """Each layer reads all before it: concatenations that begin with one another."""
+    parts = [image(b, (F32,))]
+    for _ in range(b.int(2, 4)):
+        x = b.emit("Concat", parts, axis=1) if len(parts) > 1 else parts[0]
+        x = b.emit("Mul", [x, b.weight(F32, (x.shape[1], *[1] * (x.rank - 2)))])
+        parts.append(branch(b, b.emit("Relu", [x]), b.choice((1, 3, 4, 16, 17))))
+        if b.chance(0.2):
+            b.random.shuffle(parts)
+    return b.emit("Concat", parts, axis=1)
+
+
+@family("patterns", 2)
+def branches(b):
+    """Branches of an image, or of slices of its channels, joined along some axis."""
+    x = image(b, (F32,))
+    cut = b.int(1, x.shape[1] - 1) if x.shape[1] > 1 and b.opset >= 10 else 0
+    first = second = x
+    if cut and b.chance(0.7):
+        first = b.emit("Slice", [x, b.ints([0]), b.ints([cut]), b.ints([1])])
+        second = b.emit("Slice", [x, b.ints([cut]), b.ints([x.shape[1]]), b.ints([1])])
+    axis = b.choice((1, 1, 1, 0, x.rank - 1))
+    channels = b.choice((1, 2, 5, 8, 24))
+    parts = [branch(b, first, channels if axis != 1 else b.choice((1, 2, 5, 8, 24))),
+             branch(b, second, channels)]
+    if axis == 1 and b.chance(0.6):
+        parts.append(b.choice((first, second, parts[0])))
+    return b.emit("Concat", parts, axis=axis)
+
+
 @family("patterns", 1)
 def shape_arithmetic(b):
     """Reshape by a shape that the model computes."""
