@@ -111,6 +111,17 @@ static void print_literal(FILE *out, const char *text)
     fputc('"', out);
 }
 
+/* A sequence or optional is a handle that the runtime makes: see tw_model_load_linked. */
+static void print_contents(FILE *out, const char *upper, const char *kind, uint32_t i,
+                           const tw_abi_tensor *t)
+{
+    fprintf(out, "\n/* A handle of %s%s of tensors of %s, for the runtime (TW_ABI_SEQUENCE). */\n",
+            t->flags & TW_ABI_OPTIONAL ? "an optional" : "a sequence",
+            t->flags & TW_ABI_OPTIONAL && t->flags & TW_ABI_SEQUENCE ? " sequence" : "",
+            tw_elem_name(t->elem));
+    fprintf(out, "#define %s_%s_%u_TYPE uint64_t\n", upper, kind, i);
+}
+
 static void print_tensor(FILE *out, const char *upper, const char *kind, uint32_t i,
                          const tw_abi_tensor *t)
 {
@@ -118,6 +129,10 @@ static void print_tensor(FILE *out, const char *upper, const char *kind, uint32_
     bool fixed = true;
     fprintf(out, "\n#define %s_%s_%u_NAME ", upper, kind, i);
     print_literal(out, t->name);
+    if (t->flags & (TW_ABI_SEQUENCE | TW_ABI_OPTIONAL)) {
+        print_contents(out, upper, kind, i, t);
+        return;
+    }
     fprintf(out, "\n#define %s_%s_%u_ELEM \"%s\"\n", upper, kind, i, tw_elem_name(t->elem));
     fprintf(out, "#define %s_%s_%u_TYPE %s\n", upper, kind, i, c_type(t->elem));
     fprintf(out, "#define %s_%s_%u_RANK %u\n", upper, kind, i, t->rank);
