@@ -39,15 +39,7 @@ class Tilewright:
     library = None
 
     def __init__(self, model, inputs, threads):
-        compiled = self.file = ROOT / ".cache" / "bench" / f"{model.stem}{self.suffix}.tw"
-        compiled.parent.mkdir(parents=True, exist_ok=True)
-        shapes = [arg for name, a in inputs.items()
-                  for arg in ("--shape", f"{name}={'x'.join(map(str, a.shape))}") if a.ndim]
-        command = [self.build / "bin" / "tilewright", "compile", model, "-o", compiled,
-                   "--cpu", "host", *shapes, *self.flags]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise RuntimeError(done.stderr.strip().splitlines()[0] if done.stderr else "failed")
+        compiled = self.file = self.compile(model, inputs)
         self.lib = self.load_library()
         self.model, self.session = ctypes.c_void_p(), ctypes.c_void_p()
         self.check(self.lib.tw_model_load(bytes(compiled), None, ctypes.byref(self.model)))
@@ -62,6 +54,21 @@ class Tilewright:
                 raise RuntimeError(f"no input {name}")
             self.check(self.lib.tw_session_set_input_shape(
                 self.session, index, a.ctypes.data_as(ctypes.c_void_p), dims, a.ndim))
+
+    @classmethod
+    def compile(cls, model, inputs):
+        """The path of the model compiled for the inputs' shapes; for any, where inputs is {}."""
+        shapes = [f"{name}={'x'.join(map(str, a.shape))}" for name, a in inputs.items() if a.ndim]
+        form = "" if shapes else ".open"
+        compiled = ROOT / ".cache" / "bench" / f"{model.stem}{cls.suffix}{form}.tw"
+        compiled.parent.mkdir(parents=True, exist_ok=True)
+        command = [cls.build / "bin" / "tilewright", "compile", model, "-o", compiled,
+                   "--cpu", "host", *(x for shape in shapes for x in ("--shape", shape)),
+                   *cls.flags]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip().splitlines()[0] if done.stderr else "failed")
+        return compiled
 
     @classmethod
     def load_library(cls):
@@ -108,6 +115,18 @@ class Tilewright:
     def close(self):
         self.lib.tw_session_destroy(self.session)
         self.lib.tw_model_free(self.model)
+
+
+class OpenSizes(Tilewright):
+    """tilewright's code for any sizes, which is made once a model."""
+    name = "open sizes"
+    compiled = {}
+
+    @classmethod
+    def compile(cls, model, inputs):
+        if model not in cls.compiled:
+            cls.compiled[model] = super().compile(model, {})
+        return cls.compiled[model]
 
 
 class OnnxRuntime:

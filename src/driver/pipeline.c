@@ -64,7 +64,8 @@ static const char *const loop_passes[] = {
     "specialize-loops,"
     "vectorize-loops,"
     "unroll-loops,"
-    "simplify-loops),"
+    "simplify-loops,"
+    "hoist-divisions),"
     "hoist-workspace,"
     "func(order-calls,plan-memory)",
 };

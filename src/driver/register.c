@@ -14,9 +14,8 @@ static const tw_pass *const passes[] = {
     &tw_pass_fold_constants,   &tw_pass_lower_to_loops,   &tw_pass_place_constants,
     &tw_pass_collapse_axes,    &tw_pass_schedule_kernels, &tw_pass_lower_blocks,
     &tw_pass_specialize_loops, &tw_pass_vectorize_loops,  &tw_pass_unroll_loops,
-    &tw_pass_simplify_loops,   &tw_pass_place_allocs,     &tw_pass_hoist_workspace,
-    &tw_pass_order_calls,
-    &tw_pass_plan_memory,
+    &tw_pass_simplify_loops,   &tw_pass_hoist_divisions,  &tw_pass_place_allocs,
+    &tw_pass_hoist_workspace,  &tw_pass_order_calls,      &tw_pass_plan_memory,
 };
 
 bool tw_register_all(tw_context *ctx)

@@ -5,6 +5,7 @@
  *   unroll-loops       loops marked so become copies of their bodies
  *   specialize-loops   loops are cut, or their bodies doubled, so that the common case has no masks
  *   simplify-loops     ranges are used: masks, branches and loops that are decided disappear
+ *   hoist-divisions    divisions by sizes known at run time move to where their loops begin
  *   place-allocs       buffers move into the parallel loop that owns them
  *
  * Each runs on loop.kernel and keeps the meaning: the interpreter runs the kernel before and after.
@@ -20,6 +21,7 @@ extern const tw_pass tw_pass_unroll_loops;
 extern const tw_pass tw_pass_specialize_loops;
 extern const tw_pass tw_pass_simplify_loops;
 extern const tw_pass tw_pass_place_allocs;
+extern const tw_pass tw_pass_hoist_divisions;
 
 /* Simplifies all below op with what is known of its loop variables; used by the other passes on
  * the pieces they make. */

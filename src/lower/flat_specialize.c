@@ -50,7 +50,8 @@ typedef struct specializer {
     tw_op *loop; /* whose conditions are collected */
     conditions found;
     tw_map doubled; /* loops whose bodies have been doubled */
-    tw_map pieces;  /* loops that cutting at an expression has left */
+    tw_map cuts;    /* loops that have been cut at expressions */
+    tw_map edges;   /* the loops beside them that this has left */
     size_t ops;     /* in the kernel */
     size_t row_ops; /* in code for some of a tile's rows, when it is unrolled */
     uint64_t changes;
@@ -313,7 +314,7 @@ static void add_piece(specializer *s, tw_op *before, tw_expr lo, tw_expr hi)
         return;
     s->ops += size_of(s->loop);
     tw_op *piece = copy_before(s->ctx, s->loop, before);
-    tw_map_put_ptr(&s->pieces, piece, piece);
+    tw_map_put_ptr(&s->edges, piece, piece);
     set_bounds(s->ctx, piece, lo, hi);
     tw_simplify_loops(s->ctx, piece);
 }
@@ -345,8 +346,8 @@ static bool cut_symbolic(specializer *s)
     tw_attr bounds = tw_op_attr(loop, "bounds");
     tw_expr lo = bounds->u.map.exprs[0], hi = bounds->u.map.exprs[1];
     interval in = {.first = lo, .end = hi};
-    if (tw_map_get_ptr(&s->pieces, loop) || !is_open(loop) || tw_expr_dim_count(lo) ||
-        tw_expr_dim_count(hi) || tw_op_int(loop, "step", 1) != 1)
+    if (tw_map_get_ptr(&s->cuts, loop) || tw_map_get_ptr(&s->edges, loop) || !is_open(loop) ||
+        tw_expr_dim_count(lo) || tw_expr_dim_count(hi) || tw_op_int(loop, "step", 1) != 1)
         return false;
     for (unsigned i = 0; i < s->found.n; i++)
         narrow_symbolic(s, s->found.exprs[i], &in);
@@ -357,7 +358,7 @@ static bool cut_symbolic(specializer *s)
         return false;
     add_piece(s, loop, lo, first);
     add_piece(s, loop->next, end, hi);
-    tw_map_put_ptr(&s->pieces, loop, loop);
+    tw_map_put_ptr(&s->cuts, loop, loop);
     set_bounds(ctx, loop, first, end);
     assume(s, in.exprs, in.n);
     return true;
@@ -402,6 +403,15 @@ static void double_body(specializer *s)
     tw_simplify_loops(s->ctx, branch);
 }
 
+/* Whether the loop is, or stands in, an edge that cutting has left: little is done there. */
+static bool is_at_edge(const specializer *s, const tw_op *loop)
+{
+    for (; loop; loop = loop->region ? loop->region->parent : NULL)
+        if (tw_map_get_ptr(&s->edges, loop))
+            return true;
+    return false;
+}
+
 /* Specialises one loop; true when the region it stands in has to be looked at again. */
 static bool specialize_loop(specializer *s, tw_op *loop)
 {
@@ -419,7 +429,7 @@ static bool specialize_loop(specializer *s, tw_op *loop)
         s->changes++;
         return true;
     }
-    if (!tw_map_get_ptr(&s->doubled, loop)) {
+    if (!tw_map_get_ptr(&s->doubled, loop) && (!is_at_edge(s, loop) || s->found.n_rows)) {
         tw_map_put_ptr(&s->doubled, loop, loop);
         double_body(s);
         s->changes++;
@@ -446,7 +456,8 @@ static bool run(tw_pass_run *pass)
 {
     specializer s = {.ctx = pass->ctx, .ops = size_of(pass->root)};
     s.doubled = tw_map_make(tw_context_arena(pass->ctx));
-    s.pieces = tw_map_make(tw_context_arena(pass->ctx));
+    s.cuts = tw_map_make(tw_context_arena(pass->ctx));
+    s.edges = tw_map_make(tw_context_arena(pass->ctx));
     specialize_region(&s, &pass->root->regions[0]);
     pass->changes += s.changes;
     return true;

@@ -118,6 +118,7 @@ bool tw_do_parallel(const tw_step *step)
     if (!no_nested(step, loop, "parallel") || !check_at_once(step, loop, false))
         return false;
     mark(step, "parallel");
+    tw_op_set_attr(loop, "when", tw_op_attr(step->op, "when"));
     return true;
 }
 

@@ -221,9 +221,10 @@ bool tw_sched_reorder(tw_schedule *s, tw_value *const *loops, unsigned n)
     return add_plain_step(s, TW_SCHED_REORDER, loops, n);
 }
 
-bool tw_sched_parallel(tw_schedule *s, tw_value *loop)
+bool tw_sched_parallel(tw_schedule *s, tw_value *loop, tw_attr when)
 {
-    return add_plain_step(s, TW_SCHED_PARALLEL, &loop, 1);
+    tw_named_attr attr = {"when", when};
+    return add_step(s, TW_SCHED_PARALLEL, &loop, 1, 0, &attr, when != NULL) != NULL;
 }
 
 bool tw_sched_vectorize(tw_schedule *s, tw_value *loop)

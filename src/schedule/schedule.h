@@ -54,7 +54,8 @@ tw_value *tw_sched_fuse(tw_schedule *s, tw_value *const *loops, unsigned n);
 /* Puts n loops of one perfect nest in the order given; they take each other's places, other loops
  * of the nest keep theirs. */
 bool tw_sched_reorder(tw_schedule *s, tw_value *const *loops, unsigned n);
-bool tw_sched_parallel(tw_schedule *s, tw_value *loop);
+/* `when`: NULL, or a MAP over no dimensions: one thread does it all unless the set holds. */
+bool tw_sched_parallel(tw_schedule *s, tw_value *loop, tw_attr when);
 bool tw_sched_vectorize(tw_schedule *s, tw_value *loop);
 bool tw_sched_unroll(tw_schedule *s, tw_value *loop);
 

@@ -7,7 +7,7 @@ static const char text[] =
     "  loop.kernel @twice(%x: buffer<rows x cols x f32>, %y: buffer<rows x cols x f32>)"
     " attributes {outputs = 1} {\n"
     "    %t = loop.alloc : buffer<rows x cols x f32>\n"
-    "    loop.for %i = 0 to rows parallel {\n"
+    "    loop.for %i = 0 to rows parallel attributes {when = ()[] -> (rows * cols - 5)} {\n"
     "      loop.for %j = 0 to cols {\n"
     "        %a = loop.load %x[%i, %j] : f32\n"
     "        %b = loop.add %a, %a : f32\n"
@@ -62,10 +62,19 @@ static tw_model *compile_symbolic(tw_context *ctx, unsigned level)
     return load_model(ctx, a);
 }
 
+static void count_loops(void *data, int64_t count, void (*body)(void *, int64_t, int64_t),
+                        void *ctx)
+{
+    ++*(unsigned *)data;
+    body(ctx, 0, count);
+}
+
 static void run_sizes(tw_model *model, int64_t rows, int64_t cols)
 {
     tw_session *session;
-    assert_int_equal(tw_session_create(model, NULL, &session), TW_STATUS_OK);
+    unsigned loops = 0;
+    tw_session_options options = {.parallel_for = count_loops, .parallel_data = &loops};
+    assert_int_equal(tw_session_create(model, &options, &session), TW_STATUS_OK);
     size_t n = (size_t)(rows * cols);
     float *x = malloc(n * sizeof *x + 4);
     for (size_t i = 0; i < n; i++)
@@ -79,6 +88,7 @@ static void run_sizes(tw_model *model, int64_t rows, int64_t cols)
     assert_int_equal(size, n * sizeof *y);
     const int64_t *out = tw_session_output_dims(session, 0);
     assert_true(out[0] == rows && out[1] == cols);
+    assert_int_equal(loops, rows * cols >= 5); /* the loop's condition */
     for (size_t i = 0; i < n; i++)
         assert_true(y[i] == 2 * x[i] + x[i / (size_t)cols * (size_t)cols]);
     free(x);

@@ -121,6 +121,9 @@ static void loop_rules_are_checked(void **state)
         {"\"loop.for\" {bounds = ()[] -> (0, 1), kind = \"fast\"} ({ ^(%i: index): })",
          "serial parallel vectorize unroll"},
         {"\"loop.for\" {bounds = ()[] -> (0)} ({ ^(%i: index): })", "has 1 expressions, not 2"},
+        {"loop.for %i = 0 to 4 attributes {when = ()[] -> (n)} {}", "parallel loops only"},
+        {"loop.for %i = 0 to 4 parallel attributes {when = (d0)[] -> (d0)} {}",
+         "over 1 dimensions"},
         {"\"loop.if\" {where = (d0) -> (d0)} ({}, {})", "over 1 dimensions, but there are 0"},
         {"\"loop.block\" {sym_name = \"b\", iters = [1], extents = ()[] -> (), bindings = ()[] -> "
          "()} ({}, {})",

@@ -452,7 +452,7 @@ static bool random_loop_step(state *st, tw_sched_kind kind, tw_value *block)
     case TW_SCHED_REORDER:
         return random_reorder(st, loops, n);
     case TW_SCHED_PARALLEL:
-        return tw_sched_parallel(st->s, loops[at]);
+        return tw_sched_parallel(st->s, loops[at], NULL);
     case TW_SCHED_VECTORIZE:
         return tw_sched_vectorize(st->s, loops[at]);
     case TW_SCHED_UNROLL:

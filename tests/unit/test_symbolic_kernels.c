@@ -78,7 +78,7 @@ enum { N_KERNELS = sizeof kernels / sizeof *kernels, N_SIZES = 3 };
 static const char *const levels[] = {"x86-64-v2", "x86-64-v3", "x86-64-v4"};
 static const char *const flat[] = {"lower-blocks",   "place-allocs",     "compact-buffers",
                                    "simplify-loops", "specialize-loops", "vectorize-loops",
-                                   "unroll-loops",   "simplify-loops"};
+                                   "unroll-loops",   "simplify-loops",   "hoist-divisions"};
 
 typedef struct sizes {
     tw_interp_size of[N_SIZES];

@@ -7,7 +7,9 @@
  *
  *     KERNEL.parallel(captures, begin, end)  calls  KERNEL.body(host, ..., a, b, begin, end)
  *
- * The second function has what the loop uses as arguments, so that pointers keep their noalias. */
+ * Where the loop has a condition, `when`, and that does not hold, KERNEL.parallel is called at
+ * once. The second function has what the loop uses as arguments, so that pointers keep their
+ * noalias. */
 #include "codegen/llvm/cg.h"
 
 #include "tilewright/model.h"
@@ -185,17 +187,41 @@ static bool emit_body(tw_cg *cg, tw_op *op, const outlined *o, const captures *f
 
 /* ---- The call ---- */
 
-static void call_host(tw_cg *cg, const outlined *o, LLVMValueRef count, bool may_fail)
+static void call_parallel_for(tw_cg *cg, const outlined *o, LLVMValueRef count,
+                              LLVMValueRef structure)
 {
-    LLVMValueRef structure = tw_cg_alloca(cg, o->structure, 64, "captures");
-    for (unsigned i = 0; i < o->n; i++)
-        LLVMBuildStore(cg->b, o->values[i],
-                       LLVMBuildStructGEP2(cg->b, o->structure, structure, i, ""));
     LLVMTypeRef args[] = {cg->ptr, cg->i64, cg->ptr, cg->ptr};
     LLVMTypeRef signature = LLVMFunctionType(cg->void_t, args, 4, false);
     LLVMValueRef f = tw_cg_host_field(cg, offsetof(tw_abi_host, parallel_for), cg->ptr);
     LLVMValueRef values[] = {cg->fn->host, count, o->trampoline, structure};
     LLVMBuildCall2(cg->b, signature, f, values, 4, "");
+}
+
+static void call_alone(tw_cg *cg, const outlined *o, LLVMValueRef count, LLVMValueRef structure)
+{
+    LLVMValueRef values[] = {structure, tw_cg_i64(cg, 0), count};
+    LLVMBuildCall2(cg->b, LLVMGlobalGetValueType(o->trampoline), o->trampoline, values, 3, "");
+}
+
+static void call_host(tw_cg *cg, tw_op *op, const outlined *o, LLVMValueRef count, bool may_fail)
+{
+    LLVMValueRef structure = tw_cg_alloca(cg, o->structure, 64, "captures");
+    for (unsigned i = 0; i < o->n; i++)
+        LLVMBuildStore(cg->b, o->values[i],
+                       LLVMBuildStructGEP2(cg->b, o->structure, structure, i, ""));
+    tw_cg_mask mask = tw_cg_set(cg, op, 0, tw_op_attr(op, "when"));
+    if (mask.uniform) {
+        LLVMBasicBlockRef after = tw_cg_if(cg, LLVMBuildNot(cg->b, mask.uniform, ""));
+        call_alone(cg, o, count, structure);
+        tw_cg_endif(cg, after);
+        after = tw_cg_if(cg, mask.uniform);
+        call_parallel_for(cg, o, count, structure);
+        tw_cg_endif(cg, after);
+    } else if (mask.never) {
+        call_alone(cg, o, count, structure);
+    } else {
+        call_parallel_for(cg, o, count, structure);
+    }
     if (!may_fail)
         return;
     LLVMValueRef status = LLVMBuildLoad2(cg->b, cg->i32, cg->fn->status, "");
@@ -240,5 +266,5 @@ void tw_cg_parallel_for(tw_cg *cg, tw_op *op)
     bool may_fail = emit_body(cg, op, &o, &c.found, counts, tw_cg_lin_range(cg, &lo));
     cg->fn = outer;
     LLVMPositionBuilderAtEnd(cg->b, here);
-    call_host(cg, &o, tw_cg_lin_value(cg, &count), may_fail);
+    call_host(cg, op, &o, tw_cg_lin_value(cg, &count), may_fail);
 }

@@ -112,12 +112,21 @@ static bool verify_kernel(tw_context *ctx, const tw_op *op)
     return true;
 }
 
+static bool verify_when(tw_context *ctx, const tw_op *op)
+{
+    tw_attr when = tw_op_attr(op, "when");
+    if (when && !tw_is_for_kind(op, "parallel"))
+        return tw_error(ctx, op->loc, "'when' is for parallel loops only");
+    return !when || check_map(ctx, op, "when", 0, when->u.map.n);
+}
+
 static bool verify_for(tw_context *ctx, const tw_op *op)
 {
     int64_t step = tw_op_int(op, "step", 1);
     if (!check_map(ctx, op, "bounds", op->n_operands, 2) ||
         !check_index_operands(ctx, op, 0, op->n_operands, false, NULL) ||
-        !check_args(ctx, op, 0, 1) || !one_of(ctx, op, "kind", "serial parallel vectorize unroll"))
+        !check_args(ctx, op, 0, 1) ||
+        !one_of(ctx, op, "kind", "serial parallel vectorize unroll") || !verify_when(ctx, op))
         return false;
     return step >= 1 ||
            tw_error(ctx, op->loc, "the step of a loop is at least 1, not %lld", (long long)step);

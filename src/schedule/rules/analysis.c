@@ -104,9 +104,11 @@ static bool scan_op(tw_op *op, void *data)
     return add_access(r, op);
 }
 
-static bool analyze_block(tw_arena *arena, tw_op *op, tw_rule_block *out)
+static bool analyze_block(tw_context *ctx, tw_op *op, tw_rule_block *out)
 {
-    *out = (tw_rule_block){.op = op, .name = tw_op_string(op, "sym_name", ""), .work = 1};
+    tw_arena *arena = tw_context_arena(ctx);
+    *out = (tw_rule_block){
+        .op = op, .name = tw_op_string(op, "sym_name", ""), .work = tw_expr_const(ctx, 1)};
     tw_attr extents = tw_op_attr(op, "extents");
     out->n_iters = (unsigned)extents->u.map.n;
     out->sequential = tw_op_attr(op, "order") != NULL;
@@ -117,8 +119,8 @@ static bool analyze_block(tw_arena *arena, tw_op *op, tw_rule_block *out)
         out->reduce[i] = tw_block_iter_reduces(op, i);
         out->n_spatial += !out->reduce[i];
         out->size[i] = extents->u.map.exprs[i];
-        if (!tw_typical_size(out->size[i], &out->extent[i]) ||
-            !tw_mul_i64(out->work, out->extent[i], &out->work))
+        out->work = tw_expr_mul(ctx, out->work, out->size[i]);
+        if (!tw_typical_size(out->size[i], &out->extent[i]))
             return false;
     }
     reader r = {.arena = arena, .block = out};
@@ -135,7 +137,9 @@ static bool analyze_block(tw_arena *arena, tw_op *op, tw_rule_block *out)
         }
     if (stores != 1)
         out->store = NULL;
-    return tw_mul_i64(out->work, out->body_ops, &out->work);
+    out->work = tw_expr_mulc(ctx, out->work, out->body_ops);
+    int64_t typical;
+    return tw_typical_size(out->work, &typical);
 }
 
 static bool is_block(const tw_op *op)
@@ -150,7 +154,7 @@ bool tw_analyze_kernel(tw_context *ctx, tw_op *kernel, tw_kernel_blocks *out)
     tw_rule_block *blocks = TW_NEW_ARRAY(arena, tw_rule_block, list.n);
     *out = (tw_kernel_blocks){blocks, (unsigned)list.n};
     for (size_t i = 0; i < list.n; i++)
-        if (!analyze_block(arena, list.ops[i], &blocks[i]))
+        if (!analyze_block(ctx, list.ops[i], &blocks[i]))
             return false;
     return true;
 }

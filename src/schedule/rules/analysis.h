@@ -33,7 +33,7 @@ typedef struct tw_rule_block {
     bool sequential;
     bool has_init;
     bool has_loops; /* loops inside the body */
-    int64_t work;   /* product of extents times operations of the body */
+    tw_expr work;   /* product of sizes times operations of the body */
     unsigned body_ops;
 } tw_rule_block;
 

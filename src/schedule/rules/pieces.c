@@ -63,10 +63,20 @@ static bool is_open(const tw_rule *r, tw_value *loop)
     return op && !tw_expr_is_const(tw_op_attr(op, "bounds")->u.map.exprs[1]);
 }
 
-bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable, int64_t work)
+/* When so much work is worth several threads; NULL: always. */
+static tw_attr worth_it(const tw_rule *r, tw_expr work)
 {
-    if (work < r->parallel_work || !*n || !joinable)
+    tw_expr more = tw_expr_addc(r->ctx, work, -r->parallel_work);
+    return tw_expr_is_const(work) ? NULL : tw_attr_map(r->ctx, 0, &more, 1);
+}
+
+bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable, tw_expr work)
+{
+    int64_t typical;
+    if (!*n || !joinable || !tw_typical_size(work, &typical) ||
+        (tw_expr_is_const(work) && typical < r->parallel_work))
         return true;
+    tw_attr when = worth_it(r, work);
     unsigned joined = 0;
     int64_t pieces = 1;
     bool open = false; /* a symbolic size was met: it may be a batch of one */
@@ -83,8 +93,8 @@ bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joi
      * does little, it stays outside. */
     if (joined == 2 && is_open(r, loops[0]) && is_open(r, loops[1])) {
         int64_t steps = tw_rule_extent(r, loops[0]) * tw_rule_extent(r, loops[1]);
-        if (work / FUSED_WORK < steps)
-            return tw_sched_parallel(r->s, loops[1]);
+        if (typical / FUSED_WORK < steps)
+            return tw_sched_parallel(r->s, loops[1], when);
     }
     if (joined > 1) {
         tw_value *fused = tw_sched_fuse(r->s, loops, joined);
@@ -94,7 +104,7 @@ bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joi
         memmove(&loops[1], &loops[joined], (*n - joined) * sizeof *loops);
         *n -= joined - 1;
     }
-    return tw_sched_parallel(r->s, loops[0]);
+    return tw_sched_parallel(r->s, loops[0], when);
 }
 
 /* ---- Inlining ---- */

@@ -101,9 +101,9 @@ bool tw_rule_rows(tw_rule *r)
     tw_value *block = tw_sched_get_block(r->s, last->name), *loops[TW_RULE_MAX_LOOPS];
     if (!block || tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS) < (int)rows)
         return false;
-    int64_t work = 0;
+    tw_expr work = tw_expr_const(r->ctx, 0);
     for (unsigned i = 0; i < k->n; i++)
-        work += k->blocks[i].work;
+        work = tw_expr_add(r->ctx, work, k->blocks[i].work);
     for (unsigned i = k->n - 1; i-- > 0;) {
         tw_value *producer = tw_sched_get_block(r->s, k->blocks[i].name);
         if (!producer || !tw_sched_compute_at(r->s, producer, loops[rows - 1]))

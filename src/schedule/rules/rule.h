@@ -52,11 +52,11 @@ bool tw_rule_vectorize_inner(tw_rule *r, tw_value *block, unsigned depth, unsign
                              bool unroll);
 
 /* Makes the outermost of `n` loops parallel, joined with as many of the next ones as it takes for
- * enough pieces; leaves kernels of little work alone (rule.parallel_work). `work` in scalar
- * operations. The loops that are joined are replaced in the array by the new one; *n is the new
+ * enough pieces; leaves kernels of little work alone (rule.parallel_work): where that depends on
+ * sizes, at run time. `work` in scalar operations. The loops that are joined are replaced in the array by the new one; *n is the new
  * number. */
 bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable,
-                         int64_t work);
+                         tw_expr work);
 
 /* Register tiles for a reduction whose first `first` loops, which hold other blocks, too, stay as
  * they are. `after`: the element-wise block that alone reads its results, or NULL. */

@@ -162,22 +162,33 @@ static double stream_cycles(const tw_rule *r, const tw_rule_block *b, const tile
     return cycles;
 }
 
-/* Along r: whole tiles, and the rest, which of a symbolic extent is any. */
+static bool is_open(const tw_rule_block *b, const tile *t)
+{
+    return t->r >= 0 && !tw_expr_is_const(b->size[t->r]);
+}
+
+/* Along r, of which there are `extent`: whole tiles, and the rest. */
+static double cycles_of_rows(const tw_rule *r, const tw_rule_block *b, const tile *t,
+                             int64_t extent)
+{
+    unsigned left = (unsigned)(extent % t->rows);
+    int64_t whole = extent / t->rows;
+    double tile = step_cycles(b, t, t->rows), least = 0;
+    if (is_open(b, t) && whole + (left > 0) > 1)
+        least = stream_cycles(r, b, t);
+    return (double)whole * (tile > least ? tile : least) + (left ? step_cycles(b, t, left) + 1 : 0);
+}
+
+/* All rows; of a symbolic extent a row where there are few of them, and many: all count alike. */
 static double row_cycles(const tw_rule *r, const tw_rule_block *b, const tile *t)
 {
-    int64_t extent = t->r < 0 ? 1 : b->extent[t->r];
-    double tile = step_cycles(b, t, t->rows), rest = 0;
-    if (t->r < 0 || tw_expr_is_const(b->size[t->r])) {
-        unsigned left = (unsigned)(extent % t->rows);
-        int64_t whole = extent / t->rows;
-        return (double)whole * tile + (left ? step_cycles(b, t, left) + 1 : 0);
-    }
-    double least = stream_cycles(r, b, t);
-    tile = tile > least ? tile : least;
-    for (unsigned i = 1; i < t->rows; i++)
-        rest += step_cycles(b, t, i) + 1;
-    double tiles = ((double)extent - (t->rows - 1) / 2.0) / t->rows;
-    return tiles * tile + rest / t->rows;
+    static const int64_t sizes[] = {1, 2, 3, 4, 6, 8, 13, 16, 29, 50, 100};
+    if (!is_open(b, t))
+        return cycles_of_rows(r, b, t, t->r < 0 ? 1 : b->extent[t->r]);
+    double cycles = 0;
+    for (unsigned i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        cycles += cycles_of_rows(r, b, t, sizes[i]) / (double)sizes[i];
+    return cycles;
 }
 
 /* Of all tiles. A last column whose lanes must be masked is slow: its accumulators go through
@@ -187,7 +198,7 @@ static double total_cycles(const tw_rule *r, const tw_rule_block *b, const tile 
     int64_t width = (int64_t)t->lanes * t->vectors;
     int64_t whole_columns = padded_extent(b, t) / width;
     double columns = (double)whole_columns;
-    if (b->extent[t->v] % width && !t->padded)
+    if ((b->extent[t->v] % width && !t->padded) || !tw_expr_is_const(b->size[t->v]))
         columns += MASKED_COST;
     return columns * row_cycles(r, b, t);
 }
@@ -201,8 +212,7 @@ static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *bes
     t.padded = can_pad(r->ctx, b, t.v, padded_extent(b, &t));
     double cycles = total_cycles(r, b, &t);
     /* Larger tiles, of which there are several forms for the rest of a symbolic axis, must pay. */
-    bool open = t.r >= 0 && !tw_expr_is_const(b->size[t.r]);
-    if (cycles < *least * (open ? 0.97 : 0.999)) {
+    if (cycles < *least * (is_open(b, &t) ? 0.97 : 0.999)) {
         *least = cycles;
         *best = t;
     }
@@ -214,7 +224,7 @@ static tile choose_tile(const tw_rule *r, const tw_rule_block *b, unsigned first
     best.r = choose_rows_axis(b, best.v, first);
     best.lanes = tw_rule_lanes(r, b->store->buffer->type->elem, b->extent[best.v]);
     int64_t rows = best.r < 0 ? 1 : b->extent[best.r];
-    if (best.r >= 0 && !tw_expr_is_const(b->size[best.r]) && rows > MAX_OPEN_ROWS)
+    if (is_open(b, &best) && rows > MAX_OPEN_ROWS)
         rows = MAX_OPEN_ROWS; /* each number of rows in the rest gets code of its own */
     double least = 1e300;
     /* Inside of loops that run at once, a rest would make it hard to see that these do not meet. */
