@@ -24,6 +24,7 @@ static const char *const graph_passes[] = {
     "canonicalize,"
     "eliminate-common-subexpr,"
     "integer-products,"
+    "block-products,"
     "fold-constants,"
     "sink-reshapes,"
     "simplify-inference,"

@@ -25,7 +25,7 @@ const char tw_op_routine_iface = 0;
     X(RANGE, range) X(RESIZE, resize) X(TRILU, trilu) X(REDUCE_SUM, reduce) \
     X(REDUCE_MEAN, reduce) X(REDUCE_MAX, reduce) X(REDUCE_MIN, reduce) X(REDUCE_PROD, reduce) \
     X(ARG_MAX, arg_reduce) X(ARG_MIN, arg_reduce) X(SOFTMAX, softmax) X(LOG_SOFTMAX, softmax) \
-    X(CUMSUM, cumsum) X(TOP_K, top_k) X(MATMUL, matmul) X(CONV, conv) \
+    X(CUMSUM, cumsum) X(TOP_K, top_k) X(MATMUL, matmul) X(MATMUL_BITS, matmul_bits) X(CONV, conv) \
     X(CONV_TRANSPOSE, conv_transpose) X(MAX_POOL, max_pool) X(AVG_POOL, avg_pool) \
     X(BATCH_NORM, batch_norm) X(LAYER_NORM, layer_norm) X(RMS_NORM, rms_norm) \
     X(INSTANCE_NORM, instance_norm) X(LRN, lrn) X(ATTENTION, attention)

@@ -9,7 +9,8 @@ rounding of floating point decides. It is compiled at all levels and for each in
 have code of their own for these products.
 
 Another holds products of u8 and i8 compiled with --saturate-products, against sums whose pairs of
-neighbours saturate to 16 bits.
+neighbours saturate to 16 bits. A third one holds products with weights of few bits in blocks, which
+are unpacked where they are multiplied, against sums of 64 bits.
 """
 import argparse
 import itertools
@@ -156,6 +157,74 @@ def make_saturating_model():
     return m
 
 
+def pack(numbers, bits):
+    """Numbers along the last axis, the first one in the lowest bits of a byte."""
+    each = 8 // bits
+    numbers = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, -numbers.shape[-1] % each)])
+    parts = numbers.astype(np.int64).reshape(*numbers.shape[:-1], -1, each) & ((1 << bits) - 1)
+    return (parts << (bits * np.arange(each))).sum(-1).astype(U8)
+
+
+def matmul_nbits(m, x, k, n, bits, block, with_zeros):
+    """MatMulNBits; the exact result."""
+    blocks = -(-k // block)
+    q = m.rng.integers(0, 1 << bits, (n, blocks, block))
+    zeros = m.rng.integers(0, 1 << bits, (n, blocks)) if with_zeros else np.full((n, blocks),
+                                                                                  1 << (bits - 1))
+    scales = m.rng.uniform(0.01, 0.1, (n, blocks)).astype(F32)
+    w = (q - zeros[..., None]) * scales[..., None].astype(np.float64)
+    inputs = [m.input(x), m.constant(pack(q, bits)), m.constant(scales)]
+    inputs += [m.constant(pack(zeros, bits))] * with_zeros
+    y = m.node("MatMulNBits", inputs, domain="com.microsoft", K=k, N=n, bits=bits, block_size=block)
+    m.output(y, x.astype(np.float64) @ w.reshape(n, -1)[:, :k].T)
+
+
+def dequantised_matmul(m, x, k, n, elem, block, with_zeros, transposed):
+    """MatMul with DequantizeLinear of 4-bit weights: in blocks along k, or (block 0) by column."""
+    low = -8 if elem == TensorProto.INT4 else 0
+    q = m.rng.integers(low, low + 16, (n, k) if transposed else (k, n))
+    axis, count = (1, n) if transposed else (0, n)
+    shape = list(q.shape)
+    shape[axis] = -(-k // block) if block else 1
+    scales = m.rng.uniform(0.01, 0.1, shape).astype(F32)
+    zeros = m.rng.integers(low, low + 16, shape) if with_zeros else np.zeros(shape, np.int64)
+
+    def along(v):
+        return np.take(np.repeat(v, block, axis), range(k), axis) if block else v
+
+    def four_bits(v):
+        name = m.name("c")
+        m.graph.initializer.append(helper.make_tensor(name, elem, v.shape, pack(v.ravel(), 4).tobytes(),
+                                                      raw=True))
+        return name
+
+    def part(v):
+        return v if block else v.reshape(count)
+
+    attrs = {"axis": axis, "block_size": block} if block else {"axis": 1 - axis}
+    inputs = [four_bits(q), m.constant(part(scales))] + [four_bits(part(zeros))] * with_zeros
+    w = m.node("DequantizeLinear", inputs, **attrs)
+    exact = (q - along(zeros)) * along(scales).astype(np.float64)
+    if transposed:
+        w, exact = m.node("Transpose", [w], perm=[1, 0]), exact.T
+    m.output(m.node("MatMul", [m.input(x), w]), x.astype(np.float64) @ exact)
+
+
+def make_few_bits_model():
+    m = Model()
+    for rows, k, n, block in itertools.product((1, 9), (128, 200), (40,), (16, 32, 64, 128, 256)):
+        x = m.rng.standard_normal((rows, k)).astype(F32)
+        for bits, zeros in itertools.product((2, 4, 8), (False, True)):
+            matmul_nbits(m, x, k, n, bits, block, zeros)
+    elems = (TensorProto.INT4, TensorProto.UINT4)
+    for elem, block, zeros, transposed in itertools.product(elems, (0, 16, 32, 128), (False, True),
+                                                            (False, True)):
+        for rows, k, n in ((1, 128, 40), (5, 200, 12)):
+            x = m.rng.standard_normal((2, rows, k)).astype(F32)
+            dequantised_matmul(m, x, k, n, elem, block, zeros, transposed)
+    return m
+
+
 class Files:
     """Runs one of the models and compares."""
 
@@ -163,8 +232,9 @@ class Files:
         self.tw, self.m = tw, m
         self.path, self.inputs, self.outputs = (work / n for n in ("q.onnx", "in.npz", "out.npz"))
         work.mkdir()
-        onnx.save(helper.make_model(m.graph, opset_imports=[helper.make_opsetid("", 21)],
-                                    ir_version=10), self.path)
+        onnx.save(helper.make_model(m.graph, opset_imports=[
+            helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)], ir_version=10),
+            self.path)
         np.savez(self.inputs, **m.feeds)
 
     def run(self, level, cpu, *more):
@@ -172,6 +242,10 @@ class Files:
                 "--cpu", cpu, *more)
         got = load(self.outputs)
         for name, expected in self.m.expected.items():
+            if expected.dtype == np.float64:
+                most = np.abs(got[name] - expected).max() / np.abs(expected).max()
+                assert most < 2e-6, f"{name} is off by {most}"
+                continue
             steps = expected.dtype == I8
             off = np.abs(got[name].astype(np.int64) - expected)
             assert off.max(initial=0) <= steps, f"{name} is off by up to {off.max()}"
@@ -187,12 +261,16 @@ def main():
     with tempfile.TemporaryDirectory(dir=args.work) as work:
         exact = Files(tw, Path(work) / "exact", make_model())
         saturating = Files(tw, Path(work) / "saturating", make_saturating_model())
+        few = Files(tw, Path(work) / "few", make_few_bits_model())
         for level in "0123":
             report.case(f"level {level}", lambda level=level: exact.run(level, "host"))
             report.case(f"level {level}, saturating", lambda level=level: saturating.run(
                 level, "host", "--saturate-products"))
+        for level in "03":
+            report.case(f"level {level}, few bits", lambda level=level: few.run(level, "host"))
         for cpu in CPUS[:-1]:
             report.case(cpu, lambda cpu=cpu: exact.run("3", cpu))
+            report.case(f"{cpu}, few bits", lambda cpu=cpu: few.run("3", cpu))
     return report.close()
 
 

@@ -18,7 +18,8 @@ static const char arguments[] =
     "%k0: tensor<i64>, %e: tensor<0x3xf32>, "
     "%img: tensor<1x8x10x10xf32>, %nhwc: tensor<1x10x10x8xf32>, %w: tensor<16x8x3x3xf32>, "
     "%wd: tensor<8x1x3x3xf32>, %wp: tensor<2x3x3x8x8xf32>, %c: tensor<8xf32>, "
-    "%m: tensor<5x4x6xf32>, %n: tensor<5x6x7xf32>, %nt: tensor<7x6xf32>, %np: tensor<2x6x4xf32>";
+    "%m: tensor<5x4x6xf32>, %n: tensor<5x6x7xf32>, %nt: tensor<7x6xf32>, %np: tensor<2x6x4xf32>, "
+    "%qw: tensor<2x1x4xi32>, %qs: tensor<2x1x4xf32>";
 
 /* NULL for `problem`: it is valid. */
 static void check(const char *op, const char *problem)
@@ -166,6 +167,17 @@ static void products(void **state)
     check("%a = graph.matmul %m, %np {b_panel = 4} : tensor<5x4x7xf32>", NULL);
     check("%a = graph.matmul %m, %np {b_panel = 4} : tensor<5x4x9xf32>", "do not hold 9 columns");
     check("%a = graph.matmul %m, %np {b_panel = 3} : tensor<5x4x7xf32>", "panels of 3");
+    check("%a = graph.matmul_bits %m, %qw, %qs {bits = 4, block = 8} : tensor<5x4x7xf32>", NULL);
+    check("%a = graph.matmul_bits %m, %qw, %qs, %qs {bits = 4, block = 8} : tensor<5x4x7xf32>",
+          NULL);
+    check("%a = graph.matmul_bits %m, %qw, %qs {bits = 2, block = 8} : tensor<5x4x7xf32>",
+          "whole words of 32 bits");
+    check("%a = graph.matmul_bits %m, %qw, %qs {bits = 8, block = 8} : tensor<5x4x7xf32>",
+          "the scales is");
+    check("%a = graph.matmul_bits %m, %qw, %qs {bits = 8, block = 4} : tensor<5x4x7xf32>",
+          "1 blocks of 4");
+    check("%a = graph.matmul_bits %m, %qw, %qs {bits = 4, block = 8} : tensor<5x4x9xf32>",
+          "for 8 columns");
 }
 
 static void windows(void **state)

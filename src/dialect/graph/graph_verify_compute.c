@@ -140,6 +140,41 @@ static bool check_matmul(const tw_graph_check *c)
            expect_batch(c, a, a->rank - 2) && expect_batch(c, b, b->rank - b_axes);
 }
 
+static bool check_matmul_bits(const tw_graph_check *c)
+{
+    tw_type x = tw_gv_in(c, 0), words = tw_gv_in(c, 1), out = tw_gv_out(c, 0);
+    int64_t bits = tw_op_int(c->op, "bits", 0), block = tw_op_int(c->op, "block", 0);
+    int64_t sizes[TW_MAX_RANK];
+    if ((bits != 2 && bits != 4 && bits != 8) || block < 1 || block > INT32_MAX ||
+        block * bits % 32)
+        return tw_gv_error(c, "%lld bits, blocks of %lld: a block takes whole words of 32 bits",
+                           (long long)bits, (long long)block);
+    if (c->op->n_operands > 4)
+        return tw_gv_error(c, "has %u operands, not 3 or 4", c->op->n_operands);
+    if (!tw_gv_expect_rank(c, "x", x, 2, TW_MAX_RANK) ||
+        !tw_gv_expect_rank(c, "the words", words, 3, 3) ||
+        !tw_gv_expect_elem(c, "the words", words, TW_I32) || !tw_type_is_static(words))
+        return tw_type_is_static(words) ? false : tw_gv_error(c, "weights have constant sizes");
+    int64_t panel = tw_gv_size(words, 2), blocks = tw_gv_size(words, 1) * 32 / bits / block;
+    for (unsigned i = 2; i < c->op->n_operands; i++) {
+        const int64_t part[3] = {tw_gv_size(words, 0), blocks, panel};
+        const char *what = i == 2 ? "the scales" : "the zero points";
+        if (!tw_gv_expect_sizes(c, what, tw_gv_in(c, i), 3, part))
+            return false;
+    }
+    for (unsigned i = 0; i < x->rank; i++)
+        sizes[i] = tw_gv_size(x, i);
+    int64_t k = sizes[x->rank - 1], n = out->rank ? tw_gv_size(out, out->rank - 1) : 0;
+    sizes[x->rank - 1] = TW_UNKNOWN_SIZE;
+    bool fits = k == TW_UNKNOWN_SIZE || (k <= blocks * block && k > (blocks - 1) * block);
+    if (!fits || n > tw_gv_size(words, 0) * panel || n <= (tw_gv_size(words, 0) - 1) * panel)
+        return tw_gv_error(c, "%s times %lld blocks of %lld for %lld columns is not %s",
+                           tw_print_type(c->ctx, x), (long long)blocks, (long long)block,
+                           (long long)(tw_gv_size(words, 0) * panel), tw_print_type(c->ctx, out));
+    return tw_gv_expect_sizes(c, "the result", out, x->rank, sizes) &&
+           tw_gv_expect_elem(c, "the result", out, x->elem);
+}
+
 /* ---- Windows ---- */
 
 typedef struct window {
@@ -396,6 +431,7 @@ tw_graph_rule tw_graph_compute_rule(tw_graph_kind kind)
         [TW_GRAPH_CUMSUM] = check_along_axis,
         [TW_GRAPH_TOP_K] = check_top_k,
         [TW_GRAPH_MATMUL] = check_matmul,
+        [TW_GRAPH_MATMUL_BITS] = check_matmul_bits,
         [TW_GRAPH_CONV] = check_conv,
         [TW_GRAPH_CONV_TRANSPOSE] = check_conv_transpose,
         [TW_GRAPH_MAX_POOL] = check_pool,

@@ -71,12 +71,12 @@ static bool schedule_elements(tw_rule *r, const tw_rule_block *b, unsigned share
 
 bool tw_rule_shared(tw_rule *r)
 {
-    int64_t work = 0;
+    tw_expr work = tw_expr_const(r->ctx, 0);
     unsigned outer = TW_RULE_MAX_LOOPS;
     for (unsigned i = 0; i < r->k->n; i++) {
         const tw_rule_block *b = &r->k->blocks[i];
         unsigned shared = shared_loops(b);
-        work += b->work;
+        work = tw_expr_add(r->ctx, work, b->work);
         outer = shared < outer ? shared : outer;
         if (reduces(b) ? !tw_rule_tile_inner(r, b, epilogue_of(r, b), shared)
                        : !is_epilogue(r, b) && !schedule_elements(r, b, shared))

@@ -26,6 +26,7 @@ enum {
     L2_BYTES = 24,
     SMALL_REDUCTION = 4,
     WHOLE_ROWS = 8,
+    PACKED_REDUCTION = 16, /* weights in a word */
     MASKED_COST = 5
 };
 
@@ -289,6 +290,24 @@ static bool columns_outside(const tw_rule *r, const tw_rule_block *b, const tile
     return outside <= inside;
 }
 
+/* Whether the innermost steps of the sum are to be copies: few (colour channels, window columns),
+ * or those that take what they need out of one word. */
+static bool unrolls_sum(const tw_rule *r, const tw_rule_block *b, const tile *t, tw_value *loop)
+{
+    int64_t extent = tw_rule_extent(r, loop);
+    uint32_t last = UINT32_C(1) << (b->n_iters - 1), v = UINT32_C(1) << t->v;
+    bool reused = false;
+    for (unsigned a = 0; a < b->n_accesses; a++) {
+        const tw_rule_access *x = &b->accesses[a];
+        uint32_t uses = x->is_store || x->buffer == b->store->buffer ? 0 : x->uses;
+        uint32_t sums = 0;
+        for (unsigned i = 0; i < b->n_iters; i++)
+            sums |= b->reduce[i] ? uses & UINT32_C(1) << i : 0;
+        reused |= (uses & v) && sums && !(uses & last);
+    }
+    return extent <= (reused ? PACKED_REDUCTION : SMALL_REDUCTION);
+}
+
 /* The loops after splitting. */
 typedef struct nest {
     tw_value *outer[TW_RULE_MAX_LOOPS], *reduce[TW_RULE_MAX_LOOPS], *inner[4];
@@ -379,8 +398,7 @@ static bool tile_block(tw_rule *r, const tw_rule_block *main, const tw_rule_bloc
                 (t.lanes < 2 || tw_sched_vectorize(r->s, n->inner[n->n_inner - 1]));
     for (unsigned i = 0; fine && i + (t.lanes > 1) < n->n_inner; i++)
         fine = tw_sched_unroll(r->s, n->inner[i]);
-    /* Short innermost reductions (colour channels, window columns) are unrolled. */
-    if (fine && tw_rule_extent(r, n->reduce[n->n_reduce - 1]) <= SMALL_REDUCTION)
+    if (fine && unrolls_sum(r, main, &t, n->reduce[n->n_reduce - 1]))
         fine = tw_sched_unroll(r->s, n->reduce[n->n_reduce - 1]);
     return fine;
 }
