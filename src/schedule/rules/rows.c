@@ -2,7 +2,7 @@
  *
  * All blocks have the same leading axes, the rows. The last block's rows become one parallel loop
  * and all other blocks are computed inside it; reductions along contiguous memory keep partial
- * results in the lanes of vectors. */
+ * results in the lanes of vectors. Where all blocks make one element alone, there is one row. */
 #include "schedule/rules/rule.h"
 
 enum { PARTIALS = 4 }; /* vectors of partial results: hides the latency of the operation */
@@ -41,7 +41,7 @@ static bool stays_in_row(const tw_kernel_blocks *k, unsigned rows)
 bool tw_rule_fits_rows(const tw_rule *r)
 {
     const tw_kernel_blocks *k = r->k;
-    bool reduces = false;
+    bool reduces = false, single = true;
     if (!k->n)
         return false;
     for (unsigned i = 0; i < k->n; i++) {
@@ -49,11 +49,12 @@ bool tw_rule_fits_rows(const tw_rule *r)
         if (!b->store || b->sequential || b->has_loops)
             return false;
         reduces |= b->n_spatial < b->n_iters;
+        single &= !b->n_spatial;
         if (i + 1 < k->n && !tw_is_internal(b->store->buffer))
             return false;
     }
     unsigned rows = common_rows(k);
-    return reduces && rows > 0 && stays_in_row(k, rows);
+    return reduces && (single || (rows > 0 && stays_in_row(k, rows)));
 }
 
 /* The reduction's innermost loop in vectors of partial results. */
@@ -104,7 +105,7 @@ bool tw_rule_rows(tw_rule *r)
     tw_expr work = tw_expr_const(r->ctx, 0);
     for (unsigned i = 0; i < k->n; i++)
         work = tw_expr_add(r->ctx, work, k->blocks[i].work);
-    for (unsigned i = k->n - 1; i-- > 0;) {
+    for (unsigned i = rows ? k->n - 1 : 0; i-- > 0;) {
         tw_value *producer = tw_sched_get_block(r->s, k->blocks[i].name);
         if (!producer || !tw_sched_compute_at(r->s, producer, loops[rows - 1]))
             return false;
