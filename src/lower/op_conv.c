@@ -50,12 +50,23 @@ static tw_value *load_x(const conv *c, tw_stage *s)
     tw_context *ctx = c->l->ctx;
     tw_expr index[TW_MAX_RANK], where[2 * TW_MAX_SPATIAL];
     unsigned n_where;
-    tw_expr group = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, c->outputs);
+    tw_expr group =
+        c->a.group ? c->a.group : tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, c->outputs);
     if (c->groups == 1)
         group = tw_expr_const(ctx, 0);
     tw_expr channel = tw_expr_add(ctx, tw_expr_mul(ctx, group, c->channels), c->a.reduce_channel);
     tw_window_index(s, &c->w, &c->a, channel, c->x, index, where, &n_where);
     return tw_stage_cast(s, tw_stage_load_or(s, c->x, index, where, n_where, 0), c->elem);
+}
+
+/* Whether the channels that a group computes fill vectors: they then are an axis of their own,
+ * along which the data is the same. */
+static bool has_wide_groups(const conv *c)
+{
+    enum { WIDE = 8 };
+    int64_t outputs;
+    return c->groups > 1 && tw_expr_as_const(c->outputs, &outputs) && outputs >= WIDE &&
+           strcmp(c->layout, "depthwise") != 0;
 }
 
 bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
@@ -71,7 +82,7 @@ bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *con
     for (unsigned i = 0; i < c.w.n; i++)
         c.w.kernel[i] = tw_size(in[1], first + i);
     c.elem = tw_product_elem(in[0], out[0]);
-    c.a = tw_window_make_axes(l, &c.w, out[0], c.channels);
+    c.a = tw_window_make_axes(l, &c.w, out[0], c.channels, has_wide_groups(&c) ? c.groups : 1);
 
     tw_value *acc = tw_lower_accumulator(l, out[0], c.elem);
     tw_stage s;

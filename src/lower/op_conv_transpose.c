@@ -91,7 +91,7 @@ bool tw_lower_conv_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_
                                            tw_expr_const(ctx, c.w.strides[i]));
     }
     c.elem = tw_product_elem(in[0], out[0]);
-    c.a = tw_window_make_axes(l, &c.w, out[0], c.inputs);
+    c.a = tw_window_make_axes(l, &c.w, out[0], c.inputs, 1);
     tw_value *acc = tw_lower_accumulator(l, out[0], c.elem);
     tw_stage s;
     tw_stage_open(l, &s, "conv_transpose", c.a.axes, c.a.n);

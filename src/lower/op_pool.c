@@ -13,7 +13,7 @@ static pool make_pool(tw_lowering *l, tw_op *op, tw_value *x, tw_value *out)
 {
     pool p = {.l = l, .w = tw_window_of(l->ctx, op, x->type->rank), .x = x};
     p.elem = tw_compute_elem(x->type->elem);
-    p.a = tw_window_make_axes(l, &p.w, out, tw_expr_const(l->ctx, 1));
+    p.a = tw_window_make_axes(l, &p.w, out, tw_expr_const(l->ctx, 1), 1);
     return p;
 }
 

@@ -63,19 +63,32 @@ static void add_reduction(tw_lowering *l, const tw_window *w, tw_window_axes *a,
         a->reduce_channel = add_axis(l, a, "rc", channels, true);
 }
 
+static void add_channels(tw_lowering *l, const tw_window *w, tw_window_axes *a,
+                         const tw_value *result, int64_t groups)
+{
+    tw_expr size = tw_size(result, tw_window_channel(w)), n = tw_expr_const(l->ctx, groups);
+    if (groups <= 1) {
+        a->channel = add_axis(l, a, "o", size, false);
+        return;
+    }
+    tw_expr each = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV, size, n);
+    a->group = add_axis(l, a, "g", n, false);
+    a->channel =
+        tw_expr_add(l->ctx, tw_expr_mul(l->ctx, a->group, each), add_axis(l, a, "o", each, false));
+}
+
 tw_window_axes tw_window_make_axes(tw_lowering *l, const tw_window *w, const tw_value *result,
-                                   tw_expr channels)
+                                   tw_expr channels, int64_t groups)
 {
     tw_window_axes a = {.n = 0};
-    unsigned channel = tw_window_channel(w);
     a.batch = add_axis(l, &a, "n", tw_size(result, 0), false);
     if (!w->channels_last)
-        a.channel = add_axis(l, &a, "o", tw_size(result, channel), false);
+        add_channels(l, w, &a, result, groups);
     for (unsigned i = 0; i < w->n; i++)
         a.at[i] = add_axis(l, &a, spatial_name(l, w, i, ""),
                            tw_size(result, tw_window_spatial(w, i)), false);
     if (w->channels_last)
-        a.channel = add_axis(l, &a, "o", tw_size(result, channel), false);
+        add_channels(l, w, &a, result, groups);
     add_reduction(l, w, &a, channels);
     return a;
 }

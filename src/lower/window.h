@@ -27,15 +27,17 @@ typedef struct tw_window_axes {
     tw_axis axes[2 * TW_MAX_RANK];
     unsigned n;
     tw_expr channel, batch;
+    tw_expr group;               /* of groups of channels that have an axis; else NULL */
     tw_expr at[TW_MAX_SPATIAL];  /* position in the result, per spatial axis */
     tw_expr tap[TW_MAX_SPATIAL]; /* position in the window; 0 when the window is 1 wide */
     tw_expr reduce_channel;      /* likewise among the channels that are summed */
 } tw_window_axes;
 
 /* `channels` are summed over (1: none). Reduction axes of size 1 are left out, save when no other
- * would be left. */
+ * would be left. With `groups` above 1 the result's channels are two axes: groups and the channels
+ * of one, of which there is a whole number. */
 tw_window_axes tw_window_make_axes(tw_lowering *l, const tw_window *w, const tw_value *result,
-                                   tw_expr channels);
+                                   tw_expr channels, int64_t groups);
 
 /* The index of x that tap t of the window at the result's position falls on, and the conditions
  * (two per spatial axis) of lying inside; `index` gets all but the channel. */

@@ -14,8 +14,9 @@
  *   %p = words of four bytes along K                  // N/16 x K/4 x 16 of i32
  *   %1 = graph.matmul (words %x), %p {b_panel = 16, dot = true}
  *
- * Depthwise kernels get their channels last. The packing is operations on constants, which
- * fold-constants evaluates. Convolutions only in layout NHWC: the others keep their form. */
+ * A panel of a convolution is of one group. Depthwise kernels get their channels last. The packing
+ * is operations on constants, which fold-constants evaluates. Convolutions only in layout NHWC: the
+ * others keep their form. */
 #include "transform/transform.h"
 
 #include "dialect/graph/graph.h"
@@ -170,12 +171,16 @@ static bool pack_conv(tw_rewriter *rw, tw_op *op, const void *data)
         return false;
     int64_t groups = tw_op_int(op, "groups", 1), p = *(const int64_t *)data;
     bool depthwise = groups > 1 && tw_type_dim(w->type, 1) == 1;
-    if (groups > 1 && !depthwise)
+    bool whole_words = groups == 1 || tw_type_dim(w->type, 1) % 4 == 0;
+    int64_t outputs = tw_type_dim(w->type, 0) / groups; /* of a group */
+    p = panel_width(p, depthwise ? tw_type_dim(w->type, 0) : outputs);
+    while (groups > 1 && p >= LEAST_PANEL && outputs % p)
+        p /= 2; /* a panel is of one group */
+    if (!depthwise && groups > 1 && p < LEAST_PANEL)
         return false;
-    p = panel_width(p, tw_type_dim(w->type, 0));
     tw_builder *b = tw_rw_builder(rw, op);
     w = depthwise ? depthwise_kernel(b, w) : conv_panels(b, w, p);
-    if (!depthwise && is_of_bytes(op))
+    if (!depthwise && is_of_bytes(op) && whole_words)
         w = make_dot(b, op, w);
     tw_op_set_attr(op, "kernel_layout", tw_attr_string(b->ctx, depthwise ? "depthwise" : "panel"));
     if (!depthwise)

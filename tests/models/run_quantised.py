@@ -29,7 +29,8 @@ ELEM = {U8: TensorProto.UINT8, I8: TensorProto.INT8}
 # Attributes of a convolution; numbers of input channels, output channels and groups.
 CONVS = [({"pads": [1, 1, 1, 1], "strides": [2, 2]}, 3, 17, 1), ({}, 8, 16, 1),
          ({"dilations": [2, 1]}, 5, 6, 1), ({"pads": [0, 1, 2, 1]}, 6, 6, 6),
-         ({"pads": [1, 1, 1, 1]}, 8, 12, 2)]
+         ({"pads": [1, 1, 1, 1]}, 8, 12, 2), ({"pads": [1, 1, 1, 1]}, 16, 32, 2),
+         ({"strides": [2, 1]}, 12, 48, 2)]
 MATMULS = [((3, 7), 5), ((2, 6, 32), 48), ((1, 64), 33), ((0, 8), 4)]
 CPUS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "host"]
 

@@ -199,6 +199,10 @@ static void windows(void **state)
           ", groups = 1, kernel_layout = \"panel\", panel = 8} "
           ": tensor<1x16x10x10xf32>",
           NULL);
+    check("%a = graph.conv %img, %wp {" WINDOW
+          ", groups = 4, kernel_layout = \"panel\", panel = 8} "
+          ": tensor<1x16x10x10xf32>",
+          "panels of 8 do not fit 4 groups of 16 channels");
     check("%a = graph.conv %img, %c {" WINDOW ", groups = 1} : tensor<1x16x10x10xf32>",
           "not of rank 4");
     check("%a = graph.conv %img, %w {strides = [0, 1], dilations = [1, 1], pads_begin = [1, 1], "

@@ -256,15 +256,20 @@ static bool read_weights(const tw_graph_check *c, window *w, int64_t *in, int64_
         return false;
     for (unsigned i = 0; i < w->axes; i++)
         w->kernel[i] = tw_gv_size(weights, first + i);
-    if (groups < 1 || !is_sane(groups) || (!oi && !depthwise && (groups != 1 || panel < 1)))
-        return tw_gv_error(c, "groups are at least 1, and 1 for weights in panels");
+    if (groups < 1 || !is_sane(groups) || (!oi && !depthwise && panel < 1))
+        return tw_gv_error(c, "groups are at least 1, and panels 1 wide");
     *in = oi ? tw_gv_size(weights, 1) : depthwise ? TW_UNKNOWN_SIZE : tw_gv_size(weights, rank - 2);
     *out = oi          ? tw_gv_size(weights, 0)
            : depthwise ? tw_gv_size(weights, rank - 1)
                        : TW_UNKNOWN_SIZE;
-    if (oi && *in != TW_UNKNOWN_SIZE && is_sane(*in))
+    if (!depthwise && *in != TW_UNKNOWN_SIZE && is_sane(*in))
         *in *= groups;
-    return true;
+    tw_type result = tw_gv_out(c, 0);
+    int64_t channels = result->rank > w->channel ? tw_gv_size(result, w->channel) : TW_UNKNOWN_SIZE;
+    return oi || depthwise || groups == 1 || channels == TW_UNKNOWN_SIZE ||
+           channels / groups % panel == 0 ||
+           tw_gv_error(c, "panels of %lld do not fit %lld groups of %lld channels",
+                       (long long)panel, (long long)groups, (long long)channels);
 }
 
 static bool same_float_elem(const tw_graph_check *c)
