@@ -3,12 +3,14 @@
 
     bench/open_sizes.py [--threads N[,N]] [--seconds S] [--build DIR] [--max-ratio R] [MODEL ...]
 
-Both run by turns in one process, a few inferences each; what counts is the best time. A ratio above
-1 means that the code for any size is slower. MODEL is a name below; default: all.
+Both run by turns in one process, a few inferences each; what counts is the best time, of the
+processor where there is one thread. A ratio above 1 means that the code for any size is slower.
+MODEL is a name below; default: all.
 """
 import argparse
 import gc
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +44,8 @@ def measure(path, inputs, threads, seconds):
     """Best seconds of the fixed and of the open form, and how much their results differ."""
     runners = [engines.Tilewright(path, inputs, threads), engines.OpenSizes(path, inputs, threads)]
     try:
-        best = [min(times) for times in compare.measure(runners, seconds)]
+        clock = time.thread_time if threads == 1 else time.perf_counter
+        best = [min(times) for times in compare.measure(runners, seconds, clock)]
         fixed, free = (r.outputs() for r in runners)
         return best, max(compare.common.relative_error(free[k], fixed[k]) for k in fixed)
     finally:
