@@ -387,6 +387,50 @@ static void add_scores(random_graph *r)
     BUILD(MATMUL, ((tw_value *[]){x, t}), 2, f32(r, rank, dims), NO_ATTR);
 }
 
+/* [rows, width] as heads of 2: [rows, heads, 2], rows or pairs last. */
+static tw_value *heads_of(random_graph *r, tw_value *x, int64_t rows, int64_t k, bool keys)
+{
+    enum { HEADS = 2, SIZE = 3 };
+    tw_value *w = constant(r, 2, (int64_t[]){k, HEADS * SIZE}, -1, 1);
+    tw_value *y = BUILD(MATMUL, ((tw_value *[]){x, w}), 2,
+                        f32(r, 2, (int64_t[]){rows, HEADS * SIZE}), NO_ATTR);
+    if (below(r, 2))
+        y = BUILD(ADD, ((tw_value *[]){y, constant(r, 1, (int64_t[]){HEADS * SIZE}, -1, 1)}), 2,
+                  y->type, NO_ATTR);
+    y = BUILD(RESHAPE, &y, 1, f32(r, 4, (int64_t[]){1, rows, HEADS, SIZE}), NO_ATTR);
+    int64_t dims[4] = {1, HEADS, keys ? SIZE : rows, keys ? rows : SIZE};
+    return BUILD(TRANSPOSE, &y, 1, f32(r, 4, dims), "perm",
+                 ints(r, (int64_t[]){0, 2, keys ? 3 : 1, keys ? 1 : 3}, 4));
+}
+
+/* Attention as models spell it out, of a value with at least 8 rows; sometimes used inside. */
+static void add_attention(random_graph *r)
+{
+    tw_value *x = value_of_rank(r, 1, 4);
+    int64_t count = 1, rows = 8;
+    for (unsigned i = 0; x && i < x->type->rank; i++)
+        count *= dim(x, i);
+    while (rows <= 40 && count % rows)
+        rows++;
+    if (!x || count < rows || rows > 40)
+        return;
+    int64_t k = count / rows;
+    x = BUILD(RESHAPE, &x, 1, f32(r, 2, (int64_t[]){rows, k}), NO_ATTR);
+    tw_value *q = heads_of(r, x, rows, k, false), *kt = heads_of(r, x, rows, k, true);
+    tw_value *v = heads_of(r, x, rows, k, false);
+    tw_type scores = f32(r, 4, (int64_t[]){1, 2, rows, rows});
+    tw_value *s = BUILD(MATMUL, ((tw_value *[]){q, kt}), 2, scores, NO_ATTR);
+    s = BUILD(MUL, ((tw_value *[]){s, tw_graph_scalar(&r->b, TW_F32, 0.5)}), 2, scores, NO_ATTR);
+    if (below(r, 2))
+        s = BUILD(ADD, ((tw_value *[]){s, constant(r, 2, (int64_t[]){rows, rows}, -2, 2)}), 2,
+                  scores, NO_ATTR);
+    s = BUILD(SOFTMAX, &s, 1, scores, "axis", tw_attr_int(r->ctx, 3));
+    s = BUILD(MATMUL, ((tw_value *[]){s, v}), 2, q->type, NO_ATTR);
+    if (below(r, 2))
+        BUILD(TRANSPOSE, &s, 1, f32(r, 4, (int64_t[]){1, rows, 2, 3}), "perm",
+              ints(r, (int64_t[]){0, 2, 1, 3}, 4));
+}
+
 /* Size of the result of a window of `kernel` with stride s and pads p and q. */
 static int64_t window(int64_t size, int64_t kernel, int64_t s, int64_t p, int64_t q)
 {
@@ -513,7 +557,8 @@ static void add_something(random_graph *r)
         add_quotient,   add_slice,  add_reshape,        add_transpose, add_concat,
         add_pad,        add_expand, add_gather,         add_softmax,   add_reduction,
         add_matmul,     add_scores, add_layer_norm,     add_conv,      add_conv,
-        add_batch_norm, add_pool,   add_conv_transpose, add_resize,    add_shuffle};
+        add_batch_norm, add_pool,   add_conv_transpose, add_resize,    add_shuffle,
+        add_attention};
     makers[below(r, sizeof makers / sizeof *makers)](r);
 }
 

@@ -20,11 +20,20 @@
 
 static const char all_passes[] =
     "canonicalize,eliminate-common-subexpr,sink-reshapes,simplify-inference,canonicalize,"
-    "convert-layout,canonicalize,pack-weights{panel=8},eliminate-common-subexpr,dce,fuse-ops";
+    "convert-layout,canonicalize,fuse-attention,join-products,pack-weights{panel=8},"
+    "eliminate-common-subexpr,dce,fuse-ops";
 
 static const char *const pipelines[] = {
-    "canonicalize",   "eliminate-common-subexpr", "dce",           "simplify-inference",
-    "convert-layout", "pack-weights{panel=8}",    "sink-reshapes", "fuse-ops",
+    "canonicalize",
+    "eliminate-common-subexpr",
+    "dce",
+    "simplify-inference",
+    "convert-layout",
+    "pack-weights{panel=8}",
+    "sink-reshapes",
+    "fuse-ops",
+    "fuse-attention",
+    "join-products",
     all_passes,
 };
 enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines };
