@@ -125,10 +125,28 @@ static bool find_targets(tw_compilation *c)
     return true;
 }
 
+/* The passes that are off, and with `precise` the one that puts sums of attention in another order.
+ */
+static const char *const *disabled_passes(tw_compilation *c)
+{
+    const char *const *given = c->options->passes.disable;
+    size_t n = 0;
+    if (!c->options->precise)
+        return given;
+    while (given && given[n])
+        n++;
+    const char **all = TW_NEW_ARRAY(tw_context_arena(c->ctx), const char *, n + 2);
+    for (size_t i = 0; i < n; i++)
+        all[i] = given[i];
+    all[n] = "fuse-attention";
+    return all;
+}
+
 static bool run_passes(tw_compilation *c, tw_op *module, const char *pipeline, void *user)
 {
     tw_pipeline_options passes = c->options->passes;
     passes.user = user;
+    passes.disable = disabled_passes(c);
     return tw_run_pipeline(c->ctx, module, pipeline, &passes);
 }
 
