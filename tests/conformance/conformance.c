@@ -16,7 +16,7 @@ typedef struct args {
     unsigned jobs, seconds, megabytes;
     int levels[4];
     size_t n_levels;
-    bool update, verbose;
+    bool update, verbose, open;
     const char *without;
     char **words;
     size_t n_words;
@@ -30,6 +30,7 @@ static const struct argp_option options[] = {
     {"jobs", 'j', "N", 0, "Processes at once (default: the CPUs it may use)", 0},
     {"seconds", 's', "N", 0, "Time for one case (default 300)", 0},
     {"memory", 'm', "MB", 0, "Memory for one process (default 4096)", 0},
+    {"open", 'p', 0, 0, "Compile with all sizes of inputs left open", 0},
     {"update", 'u', 0, 0, "Rewrite the list, as far as cases are run", 0},
     {"verbose", 'v', 0, 0, "Print a line for each case", 0},
     {0},
@@ -71,6 +72,9 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case 'm':
         a->megabytes = count(state, arg);
         return 0;
+    case 'p':
+        a->open = true;
+        return 0;
     case 'u':
         a->update = true;
         return 0;
@@ -93,6 +97,16 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 typedef struct totals {
     size_t passed, with_values, failed, listed;
 } totals;
+
+/* Keeps the cases that have data: what a model is run on decides its sizes. */
+static void keep_data(conf_cases *cases)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < cases->n; i++)
+        if (cases->items[i].folder)
+            cases->items[n++] = cases->items[i];
+    cases->n = n;
+}
 
 /* Compares one outcome with the list and prints what is not as it should be. */
 static void judge(const args *a, const conf_list *list, const conf_case *c, int level,
@@ -170,7 +184,10 @@ int main(int argc, char **argv)
     if (!conf_find(a.data, a.words, a.n_words, &cases))
         return 2;
     leave_out(a.without, &cases);
-    conf_jobs jobs = {&cases, a.levels, a.n_levels, a.jobs, a.seconds, (size_t)a.megabytes << 20};
+    if (a.open)
+        keep_data(&cases);
+    conf_jobs jobs = {
+        &cases, a.levels, a.n_levels, a.open, a.jobs, a.seconds, (size_t)a.megabytes << 20};
     conf_result *results = calloc(cases.n * a.n_levels + 1, sizeof *results);
     if (!results || !conf_run_all(&jobs, results)) {
         perror("conformance");

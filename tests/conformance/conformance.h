@@ -38,14 +38,23 @@ typedef struct conf_result {
     char text[480]; /* why not: one line */
 } conf_result;
 
-/* Compiles, runs and compares one case in this process. */
-void conf_run_case(const conf_case *c, int opt_level, conf_result *out);
+/* Compiles, runs and compares one case in this process. `open`: with all sizes of inputs left open,
+ * so that one compilation serves all shapes. */
+void conf_run_case(const conf_case *c, int opt_level, bool open, conf_result *out);
+
+/* The model with sizes of its inputs replaced by symbols and shapes of other values left out, in a
+ * file of memory; -1 when that fails. `lists`: the lengths of lists of integers are open as well.
+ */
+int conf_open_model(const char *path, bool lists);
+/* Whether the input of that name is a tensor in the model of conf_open_model that was made last. */
+bool conf_is_open(const char *input);
 
 /* The work of workers: all cases at each level; job i is case i / n_levels. */
 typedef struct conf_jobs {
     const conf_cases *cases;
     const int *levels;
     size_t n_levels;
+    bool open;        /* all sizes of inputs */
     unsigned workers; /* processes at once */
     unsigned seconds; /* for one job */
     size_t memory;    /* bytes of address space of a process */

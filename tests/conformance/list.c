@@ -13,6 +13,7 @@ static const struct {
     const char *part, *category;
 } reasons[] = {
     {"passes with inputs known", "values"},
+    {"number of dimensions of the result depends", "rank"},
     {"wrong result", "wrong"},
     {"crash:", "crash"},
     {"ai.onnx.preview.training", "training"},

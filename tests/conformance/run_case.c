@@ -21,6 +21,8 @@
 typedef struct state {
     const conf_case *c;
     int opt_level;
+    bool open;
+    char model[64]; /* path of the model with open sizes */
     tw_context *ctx;
     conf_result *result;
     tw_arrays inputs, outputs; /* of the data set */
@@ -202,10 +204,11 @@ static bool compile(state *s, bool fix, int *fd)
         if (fix && decides(a))
             values[options.n_values++] =
                 (tw_input_value){a->name, a->elem, a->rank, a->dims, a->data, a->size};
-        else
+        else if (!s->open || !conf_is_open(a->name))
             shapes[options.n_shapes++] = (tw_shape){a->name, a->rank, a->dims};
     }
-    return tw_compile_to_fd(s->ctx, s->c->model, &options, fd) || fail_diagnostic(s);
+    return tw_compile_to_fd(s->ctx, s->open ? s->model : s->c->model, &options, fd) ||
+           fail_diagnostic(s);
 }
 
 /* Compiles, if need be with inputs as constants. */
@@ -261,17 +264,41 @@ static bool run_light(state *s)
            run_set(s);
 }
 
-void conf_run_case(const conf_case *c, int opt_level, conf_result *out)
+static bool run_model_file(state *s)
+{
+    return s->c->folder ? run_folder(s) : run_light(s);
+}
+
+/* With sizes open; when a result's rank would depend on the length of a list, with the lengths of
+ * lists as they are. */
+static bool run_open(state *s)
+{
+    bool fine = false;
+    for (int lists = 1; (!fine || s->fixed) && lists >= 0; lists--) {
+        int fd = conf_open_model(s->c->model, lists);
+        if (fd < 0)
+            return fail(s, "cannot rewrite the model");
+        snprintf(s->model, sizeof s->model, "/proc/self/fd/%d", fd);
+        tw_diagnostics_clear(s->ctx);
+        s->fixed = false;
+        fine = run_model_file(s);
+        close(fd);
+    }
+    return fine;
+}
+
+void conf_run_case(const conf_case *c, int opt_level, bool open, conf_result *out)
 {
     static state s; /* static: used after the jump */
     jmp_buf full;
     *out = (conf_result){.status = CONF_FAIL};
-    s = (state){.c = c, .opt_level = opt_level, .ctx = tw_context_create(0), .result = out};
+    s = (state){
+        .c = c, .opt_level = opt_level, .open = open, .ctx = tw_context_create(0), .result = out};
     if (!s.ctx || setjmp(full)) {
         fail(&s, "out of memory");
     } else {
         tw_context_guard(s.ctx, &full);
-        if (c->folder ? run_folder(&s) : run_light(&s))
+        if (open ? run_open(&s) : run_model_file(&s))
             out->status = s.fixed ? CONF_VALUES : CONF_PASS;
     }
     if (out->status == CONF_VALUES)

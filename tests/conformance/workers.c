@@ -39,7 +39,7 @@ static void work(const conf_jobs *jobs, size_t begin, size_t end, int fd)
     for (size_t i = begin; i < end; i++) {
         conf_result r;
         conf_run_case(&jobs->cases->items[i / jobs->n_levels], jobs->levels[i % jobs->n_levels],
-                      &r);
+                      jobs->open, &r);
         if (write(fd, &r, sizeof r) != (ssize_t)sizeof r) /* below PIPE_BUF: all or nothing */
             _exit(1);
     }

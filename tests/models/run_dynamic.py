@@ -16,20 +16,27 @@ from common import load, run_models
 
 DATA = Path(__file__).resolve().parent / "data"
 LEVELS = (0, 3)
-# Shapes that all inputs of a model get.
+# Shapes that all inputs of a model get, or shapes and values by the inputs' names.
 SIZES = {
     "basic_pitch_nmp.onnx": [(2, 43844, 1)],
     "ch_PP-OCRv4_det_infer.onnx": [(1, 3, 32, 32), (2, 3, 64, 96), (1, 3, 160, 32)],
     "ch_PP-OCRv4_rec_infer.onnx": [(1, 3, 48, 32), (3, 3, 48, 100)],
     "ch_ppocr_mobile_v2.0_cls_infer.onnx": [(2, 3, 48, 192), (1, 3, 40, 100), (0, 3, 48, 100)],
+    "silero_vad.onnx": [{"input": (batch, samples), "state": (2, batch, 128), "sr": np.array(rate)}
+                        for batch in (1, 3, 16) for samples, rate in ((576, 16000), (288, 8000))],
     "paraphrase-MiniLM-L3-v2.onnx": [(1, 1), (3, 17), (2, 64), (0, 5), (2, 0)],
 }
 
 
-def random_inputs(session, shape):
+def random_inputs(session, sizes):
     rng = np.random.default_rng(1)
-    return {i.name: rng.integers(0, 2, shape) if "int" in i.type
-            else rng.standard_normal(shape, np.float32) for i in session.get_inputs()}
+    inputs = {}
+    for i in session.get_inputs():
+        shape = sizes[i.name] if isinstance(sizes, dict) else sizes
+        inputs[i.name] = (shape if isinstance(shape, np.ndarray)
+                          else rng.integers(0, 2, shape) if "int" in i.type
+                          else rng.standard_normal(shape, np.float32))
+    return inputs
 
 
 def check_size(tw, session, compiled, shape, work):

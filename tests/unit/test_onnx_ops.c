@@ -254,10 +254,12 @@ static void recurrent(void **state)
 {
     (void)state;
     pb lstm = onnx_node("LSTM", "a,b,c", "y");
-    NODE(lstm, 14, SHAPES("2,n,3", "1,16,3", "1,16,4"), "graph.matmul", "graph.sigmoid",
-         "graph.tanh", "tensor<2 x 1 x n x 4 x f32>");
-    BROKEN_NODE(onnx_node("LSTM", "a,b,c", "y"), 14, SHAPES("t,n,3", "1,16,3", "1,16,4"),
-                "number of steps, t, must be known");
+    NODE(lstm, 14, SHAPES("2,n,3", "1,16,3", "1,16,4"), "graph.matmul", "graph.loop",
+         "graph.sigmoid", "graph.tanh", "tensor<2 x 1 x n x 4 x f32>");
+    NODE(onnx_node("LSTM", "a,b,c", "y"), 14, SHAPES("t,n,3", "1,16,3", "1,16,4"), "graph.loop",
+         "tensor<t x 1 x n x 4 x f32>");
+    BROKEN_NODE(onnx_node("LSTM", "a,b,c", "y"), 14, SHAPES("t,n,3", "1,12,3", "1,16,4"),
+                "input 1 is f32[1,12,3]; f32[1,16,3] is needed");
 }
 
 /* Sizes that scale: numbers exactly, symbols by whole fractions. */

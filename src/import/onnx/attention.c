@@ -57,18 +57,25 @@ tw_value *tw_onnx_repeat_heads(tw_gb *g, tw_value *x, tw_expr heads)
 
 /* ---- Scores and weights ---- */
 
-tw_value *tw_onnx_scores(tw_gb *g, tw_value *q, tw_value *k, double scale)
+tw_value *tw_onnx_scale(tw_gb *g, tw_value *q, double scale)
 {
     int64_t size;
+    if (scale != 0)
+        return tw_gb_scalar(g, q->type->elem, scale);
+    if (tw_expr_as_const(q->type->dims[3], &size))
+        return size > 0 ? tw_gb_scalar(g, q->type->elem, 1 / sqrt((double)size))
+                        : tw_gb_error(g, "heads of size 0");
+    tw_value *root = tw_gb_unary(g, TW_GRAPH_SQRT, tw_gb_cast(g, tw_onnx_size(g, q, 3), TW_F32));
+    return tw_gb_cast(g, tw_gb_unary(g, TW_GRAPH_RECIPROCAL, root), q->type->elem);
+}
+
+tw_value *tw_onnx_scores(tw_gb *g, tw_value *q, tw_value *k, double scale)
+{
     if (!q || !k)
         return NULL;
-    if (scale == 0) {
-        if (!tw_expr_as_const(q->type->dims[3], &size) || size <= 0)
-            return tw_gb_error(g, "the size of a head must be known");
-        scale = 1 / sqrt((double)size);
-    }
     k = tw_onnx_repeat_heads(g, k, q->type->dims[1]);
-    return tw_gb_binary_scalar(g, TW_GRAPH_MUL, tw_gb_matmul(g, q, k, false, true), scale);
+    return tw_gb_binary(g, TW_GRAPH_MUL, tw_gb_matmul(g, q, k, false, true),
+                        tw_onnx_scale(g, q, scale));
 }
 
 tw_value *tw_onnx_softcap(tw_gb *g, tw_value *scores, double cap)
@@ -114,34 +121,34 @@ tw_value *tw_onnx_keep_where(tw_gb *g, tw_value *condition, tw_value *scores, do
 /* ---- Rotation ---- */
 
 /* `count` elements of the last axis. */
-static tw_value *part(tw_gb *g, tw_value *x, int64_t start, int64_t step, int64_t count)
+static tw_value *part(tw_gb *g, tw_value *x, tw_expr start, int64_t step, tw_expr count)
 {
-    return tw_gb_slice_axis(g, x, x->type->rank - 1, tw_gb_const(g, start), step,
-                            tw_gb_const(g, count));
+    return tw_gb_slice_axis(g, x, x->type->rank - 1, start, step, count);
 }
 
 /* Pairs from two lists of their first and second elements: neighbours. */
-static tw_value *interleave(tw_gb *g, tw_value *first, tw_value *second, int64_t half)
+static tw_value *interleave(tw_gb *g, tw_value *first, tw_value *second, tw_expr half)
 {
     tw_expr dims[TW_MAX_RANK];
     if (!first || !second)
         return NULL;
     unsigned rank = first->type->rank;
     memcpy(dims, first->type->dims, rank * sizeof *dims);
-    dims[rank - 1] = tw_gb_const(g, 2 * half);
+    dims[rank - 1] = tw_expr_mulc(g->ctx, half, 2);
     tw_value *pairs[2] = {tw_gb_unsqueeze(g, first, 1u << rank),
                           tw_gb_unsqueeze(g, second, 1u << rank)};
     return tw_gb_reshape(g, tw_gb_concat(g, pairs, 2, rank), rank, dims);
 }
 
-tw_value *tw_onnx_rotate(tw_gb *g, tw_value *x, tw_value *cosine, tw_value *sine, int64_t half,
+tw_value *tw_onnx_rotate(tw_gb *g, tw_value *x, tw_value *cosine, tw_value *sine, tw_expr half,
                          bool interleaved)
 {
-    int64_t size;
-    if (!x || !cosine || !sine || !tw_expr_as_const(x->type->dims[x->type->rank - 1], &size))
+    if (!x || !cosine || !sine)
         return NULL;
-    tw_value *a = part(g, x, 0, interleaved ? 2 : 1, half);
-    tw_value *b = part(g, x, interleaved ? 1 : half, interleaved ? 2 : 1, half);
+    tw_expr both = tw_expr_mulc(g->ctx, half, 2), size = x->type->dims[x->type->rank - 1];
+    int64_t step = interleaved ? 2 : 1;
+    tw_value *a = part(g, x, tw_gb_const(g, 0), step, half);
+    tw_value *b = part(g, x, interleaved ? tw_gb_const(g, 1) : half, step, half);
     tw_value *real = tw_gb_binary(g, TW_GRAPH_SUB, tw_gb_binary(g, TW_GRAPH_MUL, cosine, a),
                                   tw_gb_binary(g, TW_GRAPH_MUL, sine, b));
     tw_value *imaginary = tw_gb_binary(g, TW_GRAPH_ADD, tw_gb_binary(g, TW_GRAPH_MUL, sine, a),
@@ -149,7 +156,8 @@ tw_value *tw_onnx_rotate(tw_gb *g, tw_value *x, tw_value *cosine, tw_value *sine
     unsigned last = x->type->rank - 1;
     tw_value *y = interleaved ? interleave(g, real, imaginary, half)
                               : tw_gb_concat(g, (tw_value *[]){real, imaginary}, 2, last);
-    if (size == 2 * half)
+    if (size == both)
         return y;
-    return tw_gb_concat(g, (tw_value *[]){y, part(g, x, 2 * half, 1, size - 2 * half)}, 2, last);
+    tw_value *rest = part(g, x, both, 1, tw_expr_sub(g->ctx, size, both));
+    return tw_gb_concat(g, (tw_value *[]){y, rest}, 2, last);
 }

@@ -15,6 +15,8 @@ tw_value *tw_onnx_with_past(tw_gb *g, tw_value *past, tw_value *x);
 /* Each head repeated, one after the other, so that there are `heads`. */
 tw_value *tw_onnx_repeat_heads(tw_gb *g, tw_value *x, tw_expr heads);
 
+/* The scale, in q's element type; 0 stands for 1 / sqrt(size of q's heads). */
+tw_value *tw_onnx_scale(tw_gb *g, tw_value *q, double scale);
 /* q k^T * scale; the scale 0 stands for 1 / sqrt(size). k's heads are repeated. */
 tw_value *tw_onnx_scores(tw_gb *g, tw_value *q, tw_value *k, double scale);
 /* cap * tanh(scores / cap), for a cap above 0. */
@@ -31,7 +33,7 @@ tw_value *tw_onnx_keep_where(tw_gb *g, tw_value *condition, tw_value *scores, do
 
 /* Turns the first `2 * half` elements of the last axis, in pairs of halves or neighbours, by angles
  * with these cosines and sines: their last axis has `half` elements, the others broadcast. */
-tw_value *tw_onnx_rotate(tw_gb *g, tw_value *x, tw_value *cosine, tw_value *sine, int64_t half,
+tw_value *tw_onnx_rotate(tw_gb *g, tw_value *x, tw_value *cosine, tw_value *sine, tw_expr half,
                          bool interleaved);
 
 #endif

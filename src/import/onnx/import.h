@@ -360,8 +360,14 @@ bool tw_onnx_routine(tw_onnx_node *n, const char *name, tw_value *const *operand
                      const tw_onnx_result *results, unsigned n_results, tw_value **out);
 /* Likewise of a scalar. */
 tw_expr tw_onnx_bind_size(tw_onnx_node *n, tw_value *v, tw_expr hint, const char *what);
+/* Input i as one of that shape, NULL entries being any size: sizes that are not known to be so are
+ * checked when the model runs. *out: the input with these sizes, or NULL when it is left out. False
+ * with an error. */
+bool tw_onnx_sized(tw_onnx_node *n, unsigned i, unsigned rank, const tw_expr *dims, tw_value **out);
 /* The sizes that the model declares for output `out` as numbers; NULL for others. */
 void tw_onnx_declared_dims(tw_onnx_node *n, unsigned out, unsigned rank, tw_expr *dims);
+/* The number of dimensions that the model declares output `out` to have; UINT_MAX: none. */
+unsigned tw_onnx_declared_rank(tw_onnx_node *n, unsigned out);
 /* Whether all elements of input i are known, or the input is left out. */
 bool tw_onnx_is_known(tw_onnx_node *n, unsigned i);
 /* Input i as a vector of i64, whose length *count must be fixed, or as a scalar. */
@@ -375,6 +381,8 @@ tw_value *tw_onnx_join(tw_gb *g, tw_value *const *items, size_t n);
 /* The sizes of x as an i64 vector; one as a scalar. */
 tw_value *tw_onnx_sizes_of(tw_gb *g, tw_value *x);
 tw_value *tw_onnx_size_of(tw_gb *g, tw_value *x, unsigned axis);
+/* A size, not negative, as an i64 scalar. */
+tw_value *tw_onnx_size_value(tw_gb *g, tw_expr size);
 /* A vector for all axes from one for some: values[i] at axes[i], elsewhere `absent`. */
 tw_value *tw_onnx_spread(tw_gb *g, tw_value *axes, tw_value *values, unsigned rank, int64_t absent);
 /* The n elements of `values` where the mask (bool) holds, in order. */

@@ -319,3 +319,37 @@ bool tw_onnx_loop_close(tw_onnx_loop *l, tw_expr rows)
     return bind_results(l) && tw_gb_verify(l->g, l->op) &&
            (!l->counted || !l->n_stacks || cut_stacks(l));
 }
+
+/* ---- Bodies that C code makes ---- */
+
+bool tw_onnx_steps(tw_onnx_node *n, tw_value *like, unsigned axis, tw_value **states,
+                   unsigned n_states, tw_onnx_step step, void *data, tw_value **stack)
+{
+    tw_onnx_loop l = {.n = n,
+                      .g = n->g,
+                      .trips = tw_onnx_size_of(n->g, like, axis),
+                      .go = tw_onnx_loop_scalar(n->g, TW_BOOL, 1),
+                      .initial = states,
+                      .n_states = n_states,
+                      .n_stacks = stack ? 1 : 0,
+                      .open = TW_NEW_ARRAY(n->im->arena, uint32_t, n_states + 1),
+                      .out = TW_NEW_ARRAY(n->im->arena, tw_value *, n_states + 2)};
+    for (unsigned i = 0; i < n_states; i++)
+        if (!states[i])
+            return false;
+    if (!l.trips || !tw_onnx_loop_open(&l))
+        return false;
+    tw_value *const *args = l.op->regions[0].args;
+    l.out[0] = tw_onnx_loop_scalar(n->g, TW_BOOL, 1);
+    if (!step(data, args[0], args + 1, l.out + 1, &l.out[n_states + 1]))
+        return false;
+    for (unsigned i = 0; i < n_states; i++)
+        if (!(l.out[1 + i] = tw_gb_conform(n->g, l.out[1 + i], states[i]->type->dims)))
+            return false;
+    if (!tw_onnx_loop_close(&l, like->type->dims[axis]))
+        return false;
+    memcpy(states, l.results, n_states * sizeof *states);
+    if (stack)
+        *stack = l.results[n_states];
+    return true;
+}

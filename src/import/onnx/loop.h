@@ -51,9 +51,18 @@ tw_value *tw_onnx_loop_scalar(tw_gb *g, tw_elem elem, int64_t value);
 /* Whether the value is known to be true. */
 bool tw_onnx_loop_is_true(tw_gb *g, const tw_value *value);
 
+/* A body that C code makes: what step t (an i64 scalar) makes of the states, and its row for the
+ * stack, if one is wanted. False with an error. */
+typedef bool (*tw_onnx_step)(void *data, tw_value *t, tw_value *const *states, tw_value **next,
+                             tw_value **row);
+/* As many steps as `like` has along an axis. The states become those behind the last one; their
+ * types stay. *stack: the rows, in order; NULL: none are wanted. */
+bool tw_onnx_steps(tw_onnx_node *n, tw_value *like, unsigned axis, tw_value **states,
+                   unsigned n_states, tw_onnx_step step, void *data, tw_value **stack);
+
 /* One body after the other, `initial` being the states: when one changes what it is, or is a
- * sequence whose length stays known so. False with an error,
- * as when the number of trips is not known. */
+ * sequence whose length stays known so. False with an error, as when the number of trips is not
+ * known. */
 bool tw_onnx_unroll(tw_onnx_loop *l, tw_value *const *initial);
 /* An argument as the body's own input declares it: exporters say [1] for a scalar. */
 tw_value *tw_onnx_loop_argument(tw_onnx_loop *l, tw_value *x, unsigned input);

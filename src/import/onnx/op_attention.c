@@ -60,6 +60,24 @@ static tw_value *keep_where(attention *a, tw_value *condition, tw_value *scores)
     return tw_onnx_keep_where(a->g, condition, scores, -(double)INFINITY);
 }
 
+/* A mask of as many columns as the run decides, made as long as the keys: one column holds for all
+ * of them, and beyond the end of others nothing is kept. */
+static tw_value *open_mask(attention *a, tw_value *mask, double nothing)
+{
+    tw_gb *g = a->g;
+    unsigned last = mask->type->rank - 1;
+    tw_expr sizes[4], one = tw_gb_const(g, 1);
+    for (unsigned i = 0; i <= last; i++)
+        sizes[i] = i == last ? a->total : one;
+    tw_value *length = tw_onnx_size(g, mask, last), *key = tw_gb_iota(g, TW_I64, 1, &a->total, 0);
+    tw_value *at =
+        tw_gb_binary(g, TW_GRAPH_MIN, key, tw_gb_binary_scalar(g, TW_GRAPH_ADD, length, -1));
+    tw_value *inside = tw_gb_binary(g, TW_GRAPH_OR, tw_gb_binary(g, TW_GRAPH_LESS, key, length),
+                                    tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, length, 1));
+    return tw_gb_where(g, tw_gb_reshape(g, inside, last + 1, sizes),
+                       tw_gb_gather(g, mask, at, last), tw_gb_scalar(g, mask->type->elem, nothing));
+}
+
 /* The mask, which may be shorter than the keys: what it lacks is masked. */
 static tw_value *full_mask(attention *a, tw_value *mask)
 {
@@ -69,16 +87,18 @@ static tw_value *full_mask(attention *a, tw_value *mask)
     if (rank < 2 || rank > 4)
         return tw_gb_error(g, "the mask is %s; rank 2 to 4 is needed",
                            tw_gb_type_text(g, mask->type));
-    tw_expr missing = tw_expr_sub(g->ctx, a->total, mask->type->dims[rank - 1]);
-    if (tw_expr_range(missing, NULL, 0).lo <= 0 || mask->type->dims[rank - 1] == tw_gb_const(g, 1))
+    double nothing = mask->type->elem == TW_BOOL ? 0 : -(double)INFINITY;
+    tw_expr length = mask->type->dims[rank - 1], missing = tw_expr_sub(g->ctx, a->total, length);
+    if (missing == zero || length == tw_gb_const(g, 1))
         return mask;
+    tw_range more = tw_expr_range(missing, NULL, 0);
+    if (more.lo <= 0)
+        return tw_expr_is_const(missing) ? mask : open_mask(a, mask, nothing);
     for (unsigned i = 0; i < rank; i++) {
         begin[i] = zero;
         end[i] = i + 1 == rank ? missing : zero;
     }
-    bool logical = mask->type->elem == TW_BOOL;
-    return tw_gb_pad(g, mask, begin, end, "constant",
-                     tw_gb_scalar(g, mask->type->elem, logical ? 0 : -(double)INFINITY));
+    return tw_gb_pad(g, mask, begin, end, "constant", tw_gb_scalar(g, mask->type->elem, nothing));
 }
 
 static tw_value *mask_scores(attention *a, tw_value *scores)
@@ -195,7 +215,7 @@ typedef struct rotary {
     tw_gb *g;
     unsigned cosine, sine, positions;
     tw_value *x;  /* [batch, sequence, heads, size] */
-    int64_t half; /* pairs that are rotated */
+    tw_expr half; /* pairs that are rotated */
 } rotary;
 
 /* [batch, sequence] positions; one number is that of the first in each sequence. */
@@ -217,10 +237,14 @@ static tw_value *cache(rotary *r, unsigned i)
     tw_value *c = r->n->in[i], *ids = position_ids(r);
     if (ids && c->type->rank == 2)
         c = tw_gb_gather(g, c, ids, 0);
-    if (c && (c->type->rank != 3 || tw_gb_differ(g, c->type->dims[2], tw_gb_const(g, r->half))))
-        return tw_gb_error(g, "input %u is %s; a last axis of %lld is needed", i,
-                           tw_gb_type_text(g, r->n->in[i]->type), (long long)r->half);
-    return tw_gb_unsqueeze(g, c, 4);
+    if (c && (c->type->rank != 3 || tw_gb_differ(g, c->type->dims[2], r->half)))
+        return tw_gb_error(g, "input %u is %s; a last axis of %s is needed", i,
+                           tw_gb_type_text(g, r->n->in[i]->type),
+                           tw_print_expr(g->ctx, r->half, NULL));
+    if (!c)
+        return NULL;
+    tw_expr dims[3] = {c->type->dims[0], c->type->dims[1], r->half};
+    return tw_gb_unsqueeze(g, tw_gb_conform(g, c, dims), 4);
 }
 
 /* x as [batch, sequence, heads, size]. Without the number of heads, their size is that of the
@@ -243,20 +267,45 @@ static tw_value *rotary_heads(rotary *r, int64_t heads)
     return size && count ? tw_gb_reshape(g, x, 4, (tw_expr[]){d[0], d[1], count, size}) : NULL;
 }
 
+/* Heads of a size that is not known, of which all is turned: twice as much as the caches have. */
+static bool read_open_size(rotary *r, tw_value *c)
+{
+    const tw_expr *d = r->x->type->dims;
+    r->half = c->type->dims[c->type->rank - 1];
+    r->x = tw_gb_conform(r->g, r->x,
+                         (tw_expr[]){d[0], d[1], d[2], tw_expr_mulc(r->n->ctx, r->half, 2)});
+    return r->x != NULL;
+}
+
+/* Likewise, of which only the first elements are turned. */
+static bool read_open_part(rotary *r, int64_t rotated)
+{
+    r->half = tw_gb_const(r->g, rotated / 2);
+    if (rotated < 0 || rotated % 2)
+        return tw_onnx_error(r->n, "attribute 'rotary_embedding_dim' is %lld", (long long)rotated);
+    return tw_gb_check(r->g, tw_expr_addc(r->n->ctx, r->x->type->dims[3], -rotated),
+                       "attribute 'rotary_embedding_dim' is %lld, but heads are smaller",
+                       (long long)rotated);
+}
+
 static bool read_rotary(rotary *r)
 {
     bool ok = true;
     tw_onnx_node *n = r->n;
     int64_t heads = tw_onnx_int(n, "num_heads", 0, &ok), size = 0;
+    tw_value *c = n->in[r->cosine];
     int64_t rotated = tw_onnx_int(n, "rotary_embedding_dim", 0, &ok);
     if (!ok)
         return false;
     r->x = rotary_heads(r, heads);
-    if (!r->x || !tw_expr_as_const(r->x->type->dims[3], &size))
-        return tw_onnx_error(n, "input %s with %lld heads", tw_gb_type_text(r->g, n->in[0]->type),
-                             (long long)heads);
+    if (!r->x || c->type->rank == 0)
+        return tw_onnx_error(n, "input %s with %lld heads and caches %s",
+                             tw_gb_type_text(r->g, n->in[0]->type), (long long)heads,
+                             tw_gb_type_text(r->g, c->type));
+    if (!tw_expr_as_const(r->x->type->dims[3], &size))
+        return rotated ? read_open_part(r, rotated) : read_open_size(r, c);
     rotated = rotated ? rotated : size;
-    r->half = rotated / 2;
+    r->half = tw_gb_const(r->g, rotated / 2);
     return (rotated > 0 && rotated % 2 == 0 && rotated <= size) ||
            tw_onnx_error(n, "attribute 'rotary_embedding_dim' is %lld for heads of size %lld",
                          (long long)rotated, (long long)size);
@@ -273,7 +322,8 @@ bool tw_onnx_op_rotary_embedding(tw_onnx_node *n)
         return false;
     tw_value *y =
         tw_onnx_rotate(g, r.x, cache(&r, r.cosine), cache(&r, r.sine), r.half, interleaved);
-    y = n->in[0]->type->rank == 4 ? tw_gb_transpose(g, y, swap_heads)
-                                  : tw_gb_reshape(g, y, 3, n->in[0]->type->dims);
+    y = n->in[0]->type->rank == 4
+            ? tw_gb_conform(g, tw_gb_transpose(g, y, swap_heads), n->in[0]->type->dims)
+            : tw_gb_reshape(g, y, 3, n->in[0]->type->dims);
     return tw_onnx_set(n, 0, y);
 }

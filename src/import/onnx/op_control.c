@@ -6,7 +6,8 @@
  * handle (sequence.c).
  *
  * Models guard against sizes that do not occur by branches that make no sense for the sizes that
- * do: one that cannot be imported becomes graph.fail, with a warning. */
+ * do: one that cannot be imported, or whose results have other ranks, becomes graph.fail, with a
+ * warning. */
 #include "import/onnx/import.h"
 
 #include "ir/diag_mark.h"
@@ -50,9 +51,9 @@ typedef struct branch {
     const Onnx__GraphProto *graph;
     const char *name;
     tw_region *region;
-    tw_onnx_leaves leaves;      /* tensors in `out` */
-    tw_value **out;             /* NULL: it cannot be imported */
-    const tw_diagnostic *fault; /* then: why */
+    tw_onnx_leaves leaves; /* tensors in `out` */
+    tw_value **out;        /* NULL: it cannot be imported */
+    const char *fault;     /* then: why */
 } branch;
 
 static bool open_branch(tw_onnx_node *n, branch *b, const char *attribute, const char *name)
@@ -83,7 +84,8 @@ static bool import_branch(tw_onnx_node *n, branch *b)
     if (tw_onnx_inline_graph(n, b->graph, NULL, 0, out) || tw_onnx_met_unknown(n)) {
         b->out = out;
     } else if (!n->im->malformed) {
-        b->fault = tw_diag_since(n->ctx, mark);
+        const tw_diagnostic *d = tw_diag_since(n->ctx, mark);
+        b->fault = d ? d->message : "it has too many mistakes";
         tw_diag_rewind(n->ctx, mark);
         erase_all(b->region);
     }
@@ -104,7 +106,7 @@ static bool fill_in(tw_onnx_node *n, branch *b, const branch *other)
     tw_builder here = n->g->b;
     const char *message =
         tw_arena_printf(n->im->arena, "the %s branch of %s cannot be computed: %s", b->name,
-                        here.loc->node, b->fault ? b->fault->message : "it has too many mistakes");
+                        here.loc->node, b->fault);
     tw_warning(n->ctx, here.loc, "a run ends with an error when it takes this way: %s", message);
     n->g->b = tw_builder_at_end(n->ctx, b->region, here.loc);
     tw_build(&n->g->b, &tw_graph_ops[TW_GRAPH_FAIL], NULL, 0, NULL, 0, "message",
@@ -119,6 +121,30 @@ static bool fill_in(tw_onnx_node *n, branch *b, const branch *other)
     b->out = other->out;
     n->g->b = here;
     return good;
+}
+
+/* Results of different ranks: only one of the branches can be compiled. It is that of the rank that
+ * the model declares, or else of the lower one: exporters write "squeeze it if the size is 1", and
+ * what follows needs it squeezed. */
+static void choose_rank(tw_onnx_node *n, branch *yes, branch *no)
+{
+    for (unsigned i = 0; i < n->n_out; i++) {
+        if (tw_onnx_as_bundle(yes->out[i]) || tw_onnx_as_bundle(no->out[i]))
+            continue;
+        tw_type a = yes->out[i]->type, b = no->out[i]->type;
+        if (a->rank == b->rank)
+            continue;
+        unsigned declared = tw_onnx_declared_rank(n, i);
+        bool first = declared == a->rank || (declared != b->rank && a->rank < b->rank);
+        branch *other = first ? no : yes;
+        other->fault = tw_arena_printf(
+            n->im->arena, "an output is %s in the then branch and %s in the else branch",
+            tw_gb_type_text(n->g, a), tw_gb_type_text(n->g, b));
+        other->out = NULL;
+        other->leaves = (tw_onnx_leaves){0};
+        erase_all(other->region);
+        return;
+    }
 }
 
 /* Both branches must agree on the type of a tensor, save its sizes. */
@@ -269,11 +295,12 @@ static bool import_if(tw_onnx_node *n, tw_value *condition, branch *yes, branch 
     if (tw_onnx_met_unknown(n))
         return import_trial(n, yes, no);
     if (!yes->out && !no->out)
-        return yes->fault && no->fault &&
-               tw_onnx_error(n, "neither branch can be imported: then: %s; else: %s",
-                             yes->fault->message, no->fault->message);
+        return tw_onnx_error(n, "neither branch can be imported: then: %s; else: %s", yes->fault,
+                             no->fault);
     if (yes->out && no->out && !agree(n, yes, no))
         return false;
+    if (yes->out && no->out)
+        choose_rank(n, yes, no);
     if (yes->out)
         list_leaves(n, yes);
     if (no->out)

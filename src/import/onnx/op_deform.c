@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-enum { MAX_POINTS = 1 << 22, MAX_REGION_POINTS = 1 << 16 };
+/* Most samples in a region of RoiAlign. */
+enum { MAX_REGION_POINTS = 1 << 16 };
 
 /* ---- DeformConv: a product of the weights and what is found at the displaced places ---- */
 
@@ -11,16 +12,17 @@ typedef struct deform {
     tw_onnx_node *n;
     tw_gb *g;
     tw_onnx_window w;
-    int64_t groups, offset_groups, kernel[TW_ONNX_MAX_SPATIAL], out[TW_ONNX_MAX_SPATIAL];
-    int64_t taps, places; /* products of kernel and out */
-    int64_t channels;
+    int64_t groups, offset_groups;
+    tw_expr out[TW_MAX_RANK];
+    tw_expr taps, places; /* products of kernel and out */
+    tw_expr each;         /* input channels of a group */
+    tw_value *weights;
 } deform;
 
 static bool read_sizes(deform *d)
 {
     tw_onnx_node *n = d->n;
     tw_type x = n->in[0]->type, weights = n->in[1]->type;
-    tw_expr out[TW_MAX_RANK];
     unsigned spatial = x->rank < 3 ? 0 : x->rank - 2;
     if (spatial == 0 || spatial > TW_ONNX_MAX_SPATIAL || weights->rank != x->rank ||
         n->in[2]->type->rank != x->rank)
@@ -31,59 +33,62 @@ static bool read_sizes(deform *d)
         return false;
     for (unsigned i = 0; i < spatial; i++)
         d->w.kernel[i] = weights->dims[i + 2];
-    if (!tw_onnx_window_sizes(n, &d->w, x->dims + 2, false, out))
+    if (!tw_onnx_window_sizes(n, &d->w, x->dims + 2, false, d->out))
         return false;
-    d->taps = d->places = 1;
-    for (unsigned i = 0; i < spatial; i++) {
-        if (!tw_expr_as_const(d->w.kernel[i], &d->kernel[i]) ||
-            !tw_expr_as_const(out[i], &d->out[i]) || d->kernel[i] <= 0 || d->out[i] <= 0 ||
-            d->kernel[i] > MAX_POINTS / d->taps || d->out[i] > MAX_POINTS / d->places)
-            return tw_onnx_error(n, "sizes of space of %s must be known, and not too large",
-                                 tw_gb_type_text(d->g, x));
-        d->taps *= d->kernel[i];
-        d->places *= d->out[i];
-    }
-    return d->taps <= MAX_POINTS / d->places || tw_onnx_error(n, "too many places");
+    d->taps = tw_gb_product(d->g, d->w.kernel, spatial);
+    d->places = tw_gb_product(d->g, d->out, spatial);
+    return true;
 }
 
 static bool read_deform(deform *d)
 {
     bool ok = true;
     tw_onnx_node *n = d->n;
+    tw_gb *g = d->g;
     tw_type x = n->in[0]->type, weights = n->in[1]->type;
     d->groups = tw_onnx_int(n, "group", 1, &ok);
     d->offset_groups = tw_onnx_int(n, "offset_group", 1, &ok);
     if (!ok || !tw_onnx_check_elem(n, 0, TW_ONNX_FLOATS) || !read_sizes(d))
         return false;
-    int64_t outputs, each;
-    return (d->groups > 0 && d->offset_groups > 0 && d->groups <= INT32_MAX &&
-            tw_expr_as_const(x->dims[1], &d->channels) && d->channels > 0 &&
-            d->channels % d->groups == 0 && d->channels % d->offset_groups == 0 &&
-            tw_expr_as_const(weights->dims[0], &outputs) && outputs % d->groups == 0 &&
-            tw_expr_as_const(weights->dims[1], &each) && each == d->channels / d->groups) ||
-           tw_onnx_error(n,
-                         "input %s and weights %s do not fit with %lld groups and %lld of offsets",
-                         tw_gb_type_text(d->g, x), tw_gb_type_text(d->g, weights),
-                         (long long)d->groups, (long long)d->offset_groups);
+    tw_expr dims[TW_MAX_RANK] = {NULL}, groups = tw_gb_const(g, d->groups);
+    tw_expr offsets = tw_gb_const(g, d->offset_groups);
+    if (d->groups > 0 && d->offset_groups > 0 && d->groups <= INT32_MAX &&
+        d->offset_groups <= INT32_MAX && tw_gb_quotient(g, &x->dims[1], 1, &offsets, 1) &&
+        tw_gb_quotient(g, &weights->dims[0], 1, &groups, 1))
+        d->each = tw_gb_quotient(g, &x->dims[1], 1, &groups, 1);
+    if (!d->each || tw_gb_differ(g, d->each, weights->dims[1]))
+        return tw_onnx_error(
+            n, "input %s and weights %s do not fit with %lld groups and %lld of offsets",
+            tw_gb_type_text(g, x), tw_gb_type_text(g, weights), (long long)d->groups,
+            (long long)d->offset_groups);
+    dims[1] = d->each;
+    return tw_gb_check_equal(g, tw_expr_mul(n->ctx, d->each, groups), x->dims[1], "channels") &&
+           tw_onnx_sized(n, 1, x->rank, dims, &d->weights);
 }
 
 /* Coordinates along axis i without offsets, [taps, places]: those of Conv. */
 static tw_value *regular_places(deform *d, unsigned i)
 {
-    size_t size = (size_t)(d->taps * d->places) * sizeof(float);
-    float *data = tw_context_alloc(d->n->ctx, size);
-    int64_t tap_step = 1, place_step = 1;
-    for (unsigned j = i + 1; j < d->w.n; j++) {
-        tap_step *= d->kernel[j];
-        place_step *= d->out[j];
+    tw_gb *g = d->g;
+    unsigned n = d->w.n;
+    tw_expr all[2 * TW_ONNX_MAX_SPATIAL], one = tw_gb_const(g, 1);
+    tw_expr tap[2 * TW_ONNX_MAX_SPATIAL], place[2 * TW_ONNX_MAX_SPATIAL];
+    for (unsigned j = 0; j < n; j++) {
+        all[j] = d->w.kernel[j];
+        all[n + j] = d->out[j];
     }
-    for (int64_t k = 0; k < d->taps; k++)
-        for (int64_t p = 0; p < d->places; p++)
-            data[k * d->places + p] =
-                (float)(k / tap_step % d->kernel[i] * d->w.dilations[i] +
-                        p / place_step % d->out[i] * d->w.strides[i] - d->w.begin[i]->value);
-    tw_type type = tw_type_tensor_static(d->n->ctx, TW_F32, 2, (int64_t[]){d->taps, d->places});
-    return tw_gb_constant(d->g, type, data, size, NULL);
+    for (unsigned j = 0; j < 2 * n; j++) {
+        tap[j] = j == i ? all[j] : one;
+        place[j] = j == n + i ? all[j] : one;
+    }
+    tw_value *from = tw_onnx_times_number(g, tw_gb_iota(g, TW_I64, 2 * n, place, n + i),
+                                          (double)d->w.strides[i]);
+    tw_value *by =
+        tw_onnx_times_number(g, tw_gb_iota(g, TW_I64, 2 * n, tap, i), (double)d->w.dilations[i]);
+    tw_value *at = tw_gb_binary(g, TW_GRAPH_SUB, tw_gb_binary(g, TW_GRAPH_ADD, from, by),
+                                tw_onnx_size_value(g, d->w.begin[i]));
+    at = tw_gb_expand(g, tw_gb_cast(g, at, TW_F32), 2 * n, all);
+    return tw_gb_reshape(g, at, 2, (tw_expr[]){d->taps, d->places});
 }
 
 /* What is found at all places, [batch, groups, channels of one * taps, places]. */
@@ -94,32 +99,32 @@ static tw_value *columns(deform *d)
     tw_onnx_node *n = d->n;
     tw_type x = n->in[0]->type;
     tw_onnx_sample s = {.g = g, .spatial = d->w.n, .mode = TW_ONNX_LINEAR};
+    tw_expr offset_groups = tw_gb_const(g, d->offset_groups), axes = tw_gb_const(g, d->w.n);
     tw_expr batch = tw_expr_mulc(g->ctx, x->dims[0], d->offset_groups);
-    tw_expr taps = tw_gb_const(g, d->taps), places = tw_gb_const(g, d->places);
-    tw_expr points = tw_gb_const(g, d->taps * d->places), axes = tw_gb_const(g, d->w.n);
-    tw_expr each = tw_gb_const(g, d->channels / d->offset_groups);
+    tw_expr points = tw_expr_mul(g->ctx, d->taps, d->places);
+    tw_expr each = tw_gb_quotient(g, &x->dims[1], 1, &offset_groups, 1);
     tw_expr space = tw_gb_product(g, x->dims + 2, d->w.n);
     s.data =
         tw_gb_transpose(g, tw_gb_reshape(g, n->in[0], 3, (tw_expr[]){batch, each, space}), swap);
     tw_value *offsets = tw_gb_reshape(g, tw_gb_cast(g, n->in[2], TW_F32), 4,
-                                      (tw_expr[]){batch, taps, axes, places});
+                                      (tw_expr[]){batch, d->taps, axes, d->places});
+    tw_onnx_sample_sizes(&s, n->in[0]);
     for (unsigned i = 0; i < d->w.n; i++) {
         tw_value *own = tw_gb_squeeze(
             g, tw_gb_slice_axis(g, offsets, 2, tw_gb_const(g, i), 1, tw_gb_const(g, 1)), 4);
         own = tw_gb_binary(g, TW_GRAPH_ADD, own, regular_places(d, i));
         s.place[i] = tw_gb_reshape(g, own, 2, (tw_expr[]){batch, points});
-        if (!s.place[i] || !s.data || !tw_expr_as_const(x->dims[i + 2], &s.sizes[i]))
+        if (!s.place[i] || !s.data)
             return NULL;
     }
     tw_value *y = tw_onnx_sample_points(&s, TW_GRAPH_ADD), *mask = tw_onnx_in(n, 4);
     if (mask)
         y = tw_gb_binary(g, TW_GRAPH_MUL, y,
                          tw_gb_reshape(g, mask, 3, (tw_expr[]){batch, points, tw_gb_const(g, 1)}));
-    y = tw_gb_reshape(
-        g, y, 5, (tw_expr[]){x->dims[0], tw_gb_const(g, d->offset_groups), taps, places, each});
-    tw_expr rows = tw_gb_const(g, d->channels / d->groups * d->taps);
+    y = tw_gb_reshape(g, y, 5, (tw_expr[]){x->dims[0], offset_groups, d->taps, d->places, each});
+    tw_expr rows = tw_expr_mul(g->ctx, d->each, d->taps);
     return tw_gb_reshape(g, tw_gb_transpose(g, y, order), 4,
-                         (tw_expr[]){x->dims[0], tw_gb_const(g, d->groups), rows, places});
+                         (tw_expr[]){x->dims[0], tw_gb_const(g, d->groups), rows, d->places});
 }
 
 bool tw_onnx_op_deform_conv(tw_onnx_node *n)
@@ -131,13 +136,12 @@ bool tw_onnx_op_deform_conv(tw_onnx_node *n)
         return false;
     tw_expr outputs = n->in[1]->type->dims[0], groups = tw_gb_const(g, d.groups);
     tw_expr weights[4] = {one, groups, tw_gb_quotient(g, &outputs, 1, &groups, 1),
-                          tw_gb_const(g, d.channels / d.groups * d.taps)};
+                          tw_expr_mul(n->ctx, d.each, d.taps)};
     tw_value *y =
-        tw_gb_matmul(g, tw_gb_reshape(g, n->in[1], 4, weights), columns(&d), false, false);
+        tw_gb_matmul(g, tw_gb_reshape(g, d.weights, 4, weights), columns(&d), false, false);
     dims[0] = n->in[0]->type->dims[0];
     dims[1] = outputs;
-    for (unsigned i = 0; i < d.w.n; i++)
-        dims[i + 2] = tw_gb_const(g, d.out[i]);
+    memcpy(dims + 2, d.out, d.w.n * sizeof *dims);
     y = tw_gb_reshape(g, y, d.w.n + 2, dims);
     return tw_onnx_set(n, 0, tw_onnx_add_bias(n, y, tw_onnx_in(n, 3)));
 }
@@ -147,12 +151,14 @@ bool tw_onnx_op_deform_conv(tw_onnx_node *n)
 typedef struct roi {
     tw_onnx_node *n;
     tw_gb *g;
-    int64_t out[2], samples[2]; /* bins, and samples in each of them, along y and x */
-    bool adaptive;              /* as many samples as a bin is large */
+    int64_t out[2];     /* bins along y and x */
+    tw_expr samples[2]; /* in each of them */
+    bool adaptive;      /* as many samples as a bin is large */
     bool half_pixel, largest;
     double scale;
     tw_expr regions;
     tw_value *boxes;    /* [regions, 4] f32, in elements of the data */
+    tw_value *entries;  /* [regions]: of the batch */
     tw_value *count[2]; /* adaptive: [regions, 1] samples */
 } roi;
 
@@ -183,21 +189,26 @@ static bool read_roi(roi *r)
                              tw_gb_type_text(r->g, n->in[2]->type), (long long)samples);
     int64_t points = 1;
     for (unsigned i = 0; i < 2; i++) {
-        int64_t size;
-        if (!tw_expr_as_const(x->dims[i + 2], &size) || size <= 0 || size > INT32_MAX ||
-            r->out[i] <= 0 || r->out[i] > MAX_REGION_POINTS)
-            return tw_onnx_error(n, "height and width of the data %s must be known",
-                                 tw_gb_type_text(r->g, x));
-        r->samples[i] = samples ? samples : (size + r->out[i] - 1) / r->out[i];
-        if (r->samples[i] > MAX_REGION_POINTS / r->out[i] / points)
+        int64_t known;
+        if (r->out[i] <= 0 || r->out[i] > MAX_REGION_POINTS)
+            return tw_onnx_error(n, "%lld bins", (long long)r->out[i]);
+        tw_expr up = tw_expr_addc(n->ctx, x->dims[i + 2], r->out[i] - 1);
+        r->samples[i] =
+            samples ? tw_gb_const(r->g, samples)
+                    : tw_expr_binary(n->ctx, TW_EXPR_FLOORDIV, up, tw_gb_const(r->g, r->out[i]));
+        if (!tw_expr_as_const(r->samples[i], &known))
+            continue;
+        if (known > MAX_REGION_POINTS / r->out[i] / points)
             return tw_onnx_error(n,
                                  "more than %d samples in a region; attribute 'sampling_ratio' "
                                  "limits them",
                                  MAX_REGION_POINTS);
-        points *= r->samples[i] * r->out[i];
+        points *= known * r->out[i];
     }
     r->regions = boxes->dims[0];
-    return true;
+    tw_expr four[2] = {NULL, tw_gb_const(r->g, 4)};
+    return tw_onnx_sized(n, 1, 2, four, &r->boxes) &&
+           tw_onnx_sized(n, 2, 1, &r->regions, &r->entries);
 }
 
 /* Column i of the boxes, [regions, 1]. */
@@ -206,23 +217,33 @@ static tw_value *edge(roi *r, int64_t i)
     return tw_gb_slice_axis(r->g, r->boxes, 1, tw_gb_const(r->g, i), 1, tw_gb_const(r->g, 1));
 }
 
+/* Samples along y (0) or x (1). */
+static tw_expr samples_along(const roi *r, unsigned axis)
+{
+    return tw_expr_mulc(r->g->ctx, r->samples[axis], r->out[axis]);
+}
+
+/* Samples of a bin, as an f32 scalar. */
+static tw_value *most_samples(const roi *r, unsigned axis)
+{
+    return tw_gb_cast(r->g, tw_onnx_size_value(r->g, r->samples[axis]), TW_F32);
+}
+
 /* The place of each sample along y (0) or x (1) in bins: bin + (sample + 0.5) / samples; in the
  * adaptive form [regions, bins * samples], else [1, bins * samples]. */
 static tw_value *in_bins(roi *r, unsigned axis)
 {
     tw_gb *g = r->g;
-    tw_expr dims[3] = {tw_gb_const(g, 1), tw_gb_const(g, r->out[axis]),
-                       tw_gb_const(g, r->samples[axis])};
+    tw_expr dims[3] = {tw_gb_const(g, 1), tw_gb_const(g, r->out[axis]), r->samples[axis]};
     tw_value *bin = tw_gb_iota(g, TW_F32, 3, dims, 1), *sample = tw_gb_iota(g, TW_F32, 3, dims, 2);
     sample = tw_gb_binary_scalar(g, TW_GRAPH_ADD, sample, 0.5);
-    sample = r->adaptive
-                 ? tw_gb_binary(g, TW_GRAPH_DIV, sample, tw_gb_unsqueeze(g, r->count[axis], 4))
-                 : tw_gb_binary_scalar(g, TW_GRAPH_DIV, sample, (double)r->samples[axis]);
+    sample =
+        tw_gb_binary(g, TW_GRAPH_DIV, sample,
+                     r->adaptive ? tw_gb_unsqueeze(g, r->count[axis], 4) : most_samples(r, axis));
     tw_value *at = tw_gb_binary(g, TW_GRAPH_ADD, bin, sample);
     if (!at)
         return NULL;
-    tw_expr flat[2] = {at->type->dims[0], tw_gb_const(g, r->out[axis] * r->samples[axis])};
-    return tw_gb_reshape(g, at, 2, flat);
+    return tw_gb_reshape(g, at, 2, (tw_expr[]){at->type->dims[0], samples_along(r, axis)});
 }
 
 /* Coordinates of all samples along an axis, [regions, bins * samples]. */
@@ -235,38 +256,36 @@ static tw_value *coordinates(roi *r, unsigned axis)
         size = tw_gb_binary_scalar(g, TW_GRAPH_MAX, size, 1);
     tw_value *bin = tw_gb_binary_scalar(g, TW_GRAPH_DIV, size, (double)r->out[axis]);
     if (r->adaptive)
-        r->count[axis] = tw_gb_binary_scalar(g, TW_GRAPH_MIN, tw_gb_unary(g, TW_GRAPH_CEIL, bin),
-                                             (double)r->samples[axis]);
+        r->count[axis] = tw_gb_binary(g, TW_GRAPH_MIN, tw_gb_unary(g, TW_GRAPH_CEIL, bin),
+                                      most_samples(r, axis));
     tw_value *at = tw_gb_binary(g, TW_GRAPH_MUL, bin, in_bins(r, axis));
     return tw_gb_binary(g, TW_GRAPH_ADD, start, at);
 }
 
 /* Whether coordinates lie at most one element outside of 0 … size. */
-static tw_value *near_data(tw_gb *g, tw_value *at, int64_t size)
+static tw_value *near_data(tw_gb *g, tw_value *at, tw_value *size)
 {
     return tw_gb_binary(g, TW_GRAPH_AND, tw_gb_binary_scalar(g, TW_GRAPH_GREATER_EQUAL, at, -1),
-                        tw_gb_binary_scalar(g, TW_GRAPH_LESS_EQUAL, at, (double)size));
+                        tw_gb_binary(g, TW_GRAPH_LESS_EQUAL, at, size));
 }
 
 /* Whether the sample is one of those that the region has, [regions, bins * samples]. */
 static tw_value *is_taken(roi *r, unsigned axis)
 {
     tw_gb *g = r->g;
-    tw_expr dims[3] = {r->regions, tw_gb_const(g, r->out[axis]), tw_gb_const(g, r->samples[axis])};
+    tw_expr dims[3] = {r->regions, tw_gb_const(g, r->out[axis]), r->samples[axis]};
     tw_value *taken = tw_gb_binary(g, TW_GRAPH_LESS, tw_gb_iota(g, TW_F32, 3, dims, 2),
                                    tw_gb_unsqueeze(g, r->count[axis], 4));
-    return tw_gb_reshape(g, taken, 2,
-                         (tw_expr[]){r->regions, tw_gb_const(g, r->out[axis] * r->samples[axis])});
+    return tw_gb_reshape(g, taken, 2, (tw_expr[]){r->regions, samples_along(r, axis)});
 }
 
 /* [regions, y samples] and [regions, x samples] on all points, [regions, points]. */
 static tw_value *on_points(roi *r, tw_value *v, unsigned axis)
 {
     tw_gb *g = r->g;
-    int64_t n[2] = {r->out[0] * r->samples[0], r->out[1] * r->samples[1]};
-    tw_expr dims[3] = {r->regions, tw_gb_const(g, n[0]), tw_gb_const(g, n[1])};
+    tw_expr dims[3] = {r->regions, samples_along(r, 0), samples_along(r, 1)};
     v = tw_gb_expand(g, tw_gb_unsqueeze(g, v, axis == 0 ? 4 : 2), 3, dims);
-    return tw_gb_reshape(g, v, 2, (tw_expr[]){r->regions, tw_gb_const(g, n[0] * n[1])});
+    return tw_gb_reshape(g, v, 2, (tw_expr[]){r->regions, tw_expr_mul(g->ctx, dims[1], dims[2])});
 }
 
 /* All samples, [regions, points, channels]: 0 far outside of the data; *taken: those that count,
@@ -279,11 +298,10 @@ static tw_value *samples_of(roi *r, tw_value **taken)
     tw_onnx_sample s = {.g = g, .spatial = 2, .mode = TW_ONNX_LINEAR, .padding = TW_ONNX_BORDER};
     tw_value *valid = NULL;
     *taken = NULL;
+    tw_onnx_sample_sizes(&s, r->n->in[0]);
     for (unsigned i = 0; i < 2; i++) {
-        tw_expr_as_const(x->dims[i + 2], &s.sizes[i]);
         tw_value *at = coordinates(r, i), *inside = near_data(g, at, s.sizes[i]);
-        at = tw_gb_binary_scalar(g, TW_GRAPH_MAX, at, 0);
-        at = tw_gb_binary_scalar(g, TW_GRAPH_MIN, at, (double)s.sizes[i] - 1);
+        at = tw_onnx_hold_within(g, at, 0, tw_onnx_plus_number(g, s.sizes[i], -1));
         s.place[i] = on_points(r, at, i);
         inside = on_points(r, inside, i);
         valid = valid ? tw_gb_binary(g, TW_GRAPH_AND, valid, inside) : inside;
@@ -294,11 +312,12 @@ static tw_value *samples_of(roi *r, tw_value **taken)
         if (!s.place[i] || !valid)
             return NULL;
     }
-    tw_expr rows = tw_expr_mulc(g->ctx, x->dims[0], s.sizes[0] * s.sizes[1]);
+    tw_expr space = tw_gb_product(g, x->dims + 2, 2);
+    tw_expr rows = tw_expr_mul(g->ctx, x->dims[0], space);
     s.data =
         tw_gb_reshape(g, tw_gb_transpose(g, r->n->in[0], last), 2, (tw_expr[]){rows, x->dims[1]});
-    tw_value *entry = tw_gb_unsqueeze(g, tw_gb_cast(g, r->n->in[2], TW_I64), 2);
-    s.base = tw_gb_binary_scalar(g, TW_GRAPH_MUL, entry, (double)(s.sizes[0] * s.sizes[1]));
+    tw_value *entry = tw_gb_unsqueeze(g, tw_gb_cast(g, r->entries, TW_I64), 2);
+    s.base = tw_gb_binary(g, TW_GRAPH_MUL, entry, tw_onnx_size_value(g, space));
     if (!s.data || !s.base)
         return NULL;
     tw_value *y = tw_onnx_sample_points(&s, r->largest ? TW_GRAPH_MAX : TW_GRAPH_ADD);
@@ -309,12 +328,9 @@ static tw_value *samples_of(roi *r, tw_value **taken)
 static tw_value *bins_of(roi *r, tw_value *y, tw_value *taken)
 {
     tw_gb *g = r->g;
-    tw_expr dims[6] = {r->regions,
-                       tw_gb_const(g, r->out[0]),
-                       tw_gb_const(g, r->samples[0]),
-                       tw_gb_const(g, r->out[1]),
-                       tw_gb_const(g, r->samples[1]),
-                       r->n->in[0]->type->dims[1]};
+    tw_expr dims[6] = {r->regions,    tw_gb_const(g, r->out[0]),
+                       r->samples[0], tw_gb_const(g, r->out[1]),
+                       r->samples[1], r->n->in[0]->type->dims[1]};
     tw_elem elem = r->n->in[0]->type->elem;
     tw_graph_kind kind = r->largest ? TW_GRAPH_REDUCE_MAX : TW_GRAPH_REDUCE_MEAN;
     if (taken) {
@@ -338,7 +354,7 @@ bool tw_onnx_op_roi_align(tw_onnx_node *n)
     tw_value *taken;
     if (!read_roi(&r))
         return false;
-    r.boxes = tw_gb_binary_scalar(g, TW_GRAPH_MUL, tw_gb_cast(g, n->in[1], TW_F32), r.scale);
+    r.boxes = tw_gb_binary_scalar(g, TW_GRAPH_MUL, tw_gb_cast(g, r.boxes, TW_F32), r.scale);
     if (r.half_pixel)
         r.boxes = tw_gb_binary_scalar(g, TW_GRAPH_SUB, r.boxes, 0.5);
     tw_value *y = samples_of(&r, &taken);

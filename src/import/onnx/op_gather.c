@@ -1,6 +1,7 @@
 /* op_gather.c: operators that read or write elements at computed indices. */
 #include "import/onnx/import.h"
 
+#include <limits.h>
 #include <string.h>
 
 static tw_type like(tw_onnx_node *n, unsigned rank, const tw_expr *dims)
@@ -88,22 +89,43 @@ bool tw_onnx_op_gather_elements(tw_onnx_node *n)
                                   {"axis", tw_attr_int(n->ctx, axis)}));
 }
 
+/* Indices that are tuples of that length. */
+static tw_value *with_tuples(tw_onnx_node *n, tw_value *indices, int64_t tuple)
+{
+    tw_expr dims[TW_MAX_RANK];
+    unsigned outer = indices->type->rank - 1;
+    memcpy(dims, indices->type->dims, outer * sizeof *dims);
+    dims[outer] = tw_gb_const(n->g, tuple);
+    return tw_gb_conform(n->g, indices, dims);
+}
+
 bool tw_onnx_op_gather_nd(tw_onnx_node *n)
 {
     bool ok = true;
     tw_type x = n->in[0]->type, indices = n->in[1]->type;
     int64_t batch = tw_onnx_int(n, "batch_dims", 0, &ok), tuple = 0;
+    unsigned outer = indices->rank ? indices->rank - 1 : 0, declared = tw_onnx_declared_rank(n, 0);
     tw_expr dims[2 * TW_MAX_RANK];
     unsigned rank = 0;
     if (!ok || !tw_onnx_check_elem(n, 1, TW_ONNX_INDICES))
         return false;
-    if (indices->rank == 0 || !tw_expr_as_const(indices->dims[indices->rank - 1], &tuple) ||
-        batch < 0 || batch >= indices->rank || tuple < 0 || batch + tuple > x->rank)
+    bool known = indices->rank > 0 && tw_expr_as_const(indices->dims[outer], &tuple);
+    if (indices->rank > 0 && !known) {
+        if (declared == UINT_MAX)
+            return tw_onnx_error(n,
+                                 "the number of dimensions of the result depends on the last size "
+                                 "of the indices, %s, which must be known",
+                                 tw_gb_type_text(n->g, indices));
+        tuple = (int64_t)outer + x->rank - batch - declared;
+    }
+    if (indices->rank == 0 || batch < 0 || batch >= indices->rank || tuple < 0 ||
+        batch + tuple > x->rank)
         return tw_onnx_error(n, "indices %s do not fit data %s", tw_gb_type_text(n->g, indices),
                              tw_gb_type_text(n->g, x));
     for (unsigned i = 0; i < batch; i++)
         if (!tw_gb_check_equal(n->g, x->dims[i], indices->dims[i], "batches of data and indices"))
             return false;
+    tw_value *operands[2] = {n->in[0], with_tuples(n, n->in[1], tuple)};
     for (unsigned i = 0; i + 1 < indices->rank; i++)
         dims[rank++] = indices->dims[i];
     for (unsigned i = (unsigned)(batch + tuple); i < x->rank; i++)
@@ -111,7 +133,7 @@ bool tw_onnx_op_gather_nd(tw_onnx_node *n)
     if (rank > TW_MAX_RANK)
         return tw_onnx_error(n, "a tensor of more than %d dimensions", TW_MAX_RANK);
     return tw_onnx_set(n, 0,
-                       TW_GB_EMIT(n->g, GATHER_ND, n->in, 2, like(n, rank, dims),
+                       TW_GB_EMIT(n->g, GATHER_ND, operands, 2, like(n, rank, dims),
                                   {"batch_dims", batch ? tw_attr_int(n->ctx, batch) : NULL}));
 }
 
@@ -264,13 +286,15 @@ bool tw_onnx_op_scatter_nd(tw_onnx_node *n)
     tw_type x = n->in[0]->type, indices = n->in[1]->type, updates = n->in[2]->type;
     int64_t tuple = 0;
     tw_expr dims[2 * TW_MAX_RANK];
-    unsigned rank = 0;
+    unsigned rank = 0, outer = indices->rank ? indices->rank - 1 : 0;
     if (!read_reduction(n, &reduction) || !check_updates(n) ||
         !tw_onnx_check_elem(n, 1, TW_ONNX_INDICES))
         return false;
-    bool fits = indices->rank > 0 && tw_expr_as_const(indices->dims[indices->rank - 1], &tuple) &&
-                tuple >= 0 && tuple <= x->rank;
-    for (unsigned i = 0; fits && i + 1 < indices->rank; i++)
+    /* How long the tuples are follows from the ranks. */
+    tuple = (int64_t)x->rank + outer - updates->rank;
+    bool fits = indices->rank > 0 && tuple >= 0 && tuple <= x->rank &&
+                !tw_gb_differ(g, indices->dims[outer], tw_gb_const(g, tuple));
+    for (unsigned i = 0; fits && i < outer; i++)
         dims[rank++] = indices->dims[i];
     for (unsigned i = (unsigned)tuple; fits && i < x->rank; i++)
         dims[rank++] = x->dims[i];
@@ -281,7 +305,8 @@ bool tw_onnx_op_scatter_nd(tw_onnx_node *n)
         return tw_onnx_error(n, "data %s, indices %s and updates %s do not fit",
                              tw_gb_type_text(g, x), tw_gb_type_text(g, indices),
                              tw_gb_type_text(g, updates));
-    tw_value *operands[3] = {n->in[0], n->in[1], tw_gb_conform(g, n->in[2], dims)};
+    tw_value *operands[3] = {n->in[0], with_tuples(n, n->in[1], tuple),
+                             tw_gb_conform(g, n->in[2], dims)};
     return tw_onnx_set(n, 0, TW_GB_EMIT(g, SCATTER_ND, operands, 3, x, {"reduction", reduction}));
 }
 

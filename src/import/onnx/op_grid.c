@@ -14,12 +14,12 @@ enum { MAX_POINTS = 1 << 22 };
 static tw_value *to_border(const tw_onnx_sample *s, tw_value *x, unsigned i)
 {
     tw_gb *g = s->g;
-    double last = (double)s->sizes[i] - 1;
+    tw_value *last = tw_onnx_plus_number(g, s->sizes[i], -1);
     tw_value *clamped = tw_onnx_hold_within(g, x, 0, last);
     if (s->mode != TW_ONNX_CUBIC || s->corners)
         return clamped;
-    tw_value *inside =
-        tw_gb_binary(g, TW_GRAPH_EQUAL, x, tw_onnx_hold_within(g, x, -0.5, last + 0.5));
+    tw_value *held = tw_onnx_hold_within(g, x, -0.5, tw_onnx_plus_number(g, last, 0.5));
+    tw_value *inside = tw_gb_binary(g, TW_GRAPH_EQUAL, x, held);
     return tw_gb_where(g, inside, x, clamped);
 }
 
@@ -27,13 +27,13 @@ static tw_value *to_border(const tw_onnx_sample *s, tw_value *x, unsigned i)
 static tw_value *place(const tw_onnx_sample *s, tw_value *grid, unsigned i)
 {
     tw_gb *g = s->g;
-    double size = (double)s->sizes[i];
+    tw_value *half = tw_onnx_plus_number(g, s->sizes[i], s->corners ? -1 : 0);
+    half = tw_onnx_times_number(g, half, 0.5);
     /* The grid's last axis has the innermost coordinate first. */
     tw_value *x =
         tw_gb_slice_axis(g, grid, 2, tw_gb_const(g, s->spatial - 1 - i), 1, tw_gb_const(g, 1));
     x = tw_onnx_plus_number(g, tw_gb_squeeze(g, x, 4), 1);
-    x = s->corners ? tw_onnx_times_number(g, x, (size - 1) / 2)
-                   : tw_onnx_plus_number(g, tw_onnx_times_number(g, x, size / 2), -0.5);
+    x = tw_onnx_plus_number(g, tw_gb_binary(g, TW_GRAPH_MUL, x, half), s->corners ? 0 : -0.5);
     if (s->mode == TW_ONNX_NEAREST)
         x = tw_gb_unary(g, TW_GRAPH_ROUND, x);
     return s->padding == TW_ONNX_BORDER       ? to_border(s, x, i)
@@ -72,16 +72,16 @@ static bool read_sample(tw_onnx_node *n, tw_onnx_sample *s)
     s->mode = (tw_onnx_interpolation)m;
     s->padding = (tw_onnx_outside)p;
     s->spatial = x->rank < 3 ? 0 : x->rank - 2;
-    bool fits = s->spatial >= 1 && s->spatial <= TW_ONNX_MAX_SPATIAL && grid->rank == x->rank &&
-                grid->dims[grid->rank - 1] == tw_gb_const(s->g, s->spatial) &&
-                !tw_gb_differ(s->g, grid->dims[0], x->dims[0]);
-    for (unsigned i = 0; fits && i < s->spatial; i++)
-        fits = tw_expr_as_const(x->dims[i + 2], &s->sizes[i]) && s->sizes[i] > 0 &&
-               s->sizes[i] < 1 << 24;
+    bool fits = s->spatial >= 1 && s->spatial <= TW_ONNX_MAX_SPATIAL && grid->rank == x->rank;
     if (!fits)
-        return tw_onnx_error(n,
-                             "data %s and grid %s do not fit, or sizes of the data are not known",
-                             tw_gb_type_text(s->g, x), tw_gb_type_text(s->g, grid));
+        return tw_onnx_error(n, "data %s and grid %s do not fit", tw_gb_type_text(s->g, x),
+                             tw_gb_type_text(s->g, grid));
+    for (unsigned i = 0; i < s->spatial; i++) {
+        tw_expr least = tw_expr_addc(n->ctx, x->dims[i + 2], -1);
+        if (!tw_gb_check(s->g, least, "GridSample: data without elements"))
+            return false;
+    }
+    tw_onnx_sample_sizes(s, n->in[0]);
     return tw_gb_check_equal(s->g, x->dims[0], grid->dims[0], "batches of data and grid");
 }
 
@@ -94,11 +94,17 @@ bool tw_onnx_op_grid_sample(tw_onnx_node *n)
     if (!read_sample(n, &s))
         return false;
     tw_type x = n->in[0]->type, grid = n->in[1]->type;
+    tw_value *given;
+    memset(dims, 0, sizeof dims);
+    dims[0] = x->dims[0];
+    dims[s.spatial + 1] = tw_gb_const(g, s.spatial);
+    if (!tw_onnx_sized(n, 1, x->rank, dims, &given))
+        return false;
     tw_expr space = tw_gb_product(g, x->dims + 2, s.spatial);
     tw_expr points = tw_gb_product(g, grid->dims + 1, s.spatial);
     tw_value *data = tw_gb_reshape(g, n->in[0], 3, (tw_expr[]){x->dims[0], x->dims[1], space});
     s.data = tw_gb_transpose(g, data, swap);
-    tw_value *places = tw_gb_reshape(g, tw_gb_cast(g, n->in[1], TW_F32), 3,
+    tw_value *places = tw_gb_reshape(g, tw_gb_cast(g, given, TW_F32), 3,
                                      (tw_expr[]){x->dims[0], points, tw_gb_const(g, s.spatial)});
     for (unsigned i = 0; i < s.spatial; i++)
         s.place[i] = place(&s, places, i);

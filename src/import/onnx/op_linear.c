@@ -1,5 +1,7 @@
 /* op_linear.c: matrix products, determinants. */
-#include "import/onnx/import.h"
+#include "import/onnx/loop.h"
+
+#include <string.h>
 
 tw_value *tw_onnx_matmul(tw_gb *g, tw_value *a, tw_value *b)
 {
@@ -59,75 +61,74 @@ bool tw_onnx_op_gemm(tw_onnx_node *n)
 
 /* ---- Determinants, by elimination ---- */
 
-enum { MAX_ELIMINATION = 128 };
-
-/* x with the first row at row `pivot` ([batch, 1]) and that row, given apart, left out: the rows
- * below the pivot's after they are swapped. */
-static tw_value *rows_below(tw_gb *g, tw_value *x, tw_value *pivot)
+/* Row t of x, [batch, m, m], or the one that `at`, [batch, 1], says for each: [batch, 1, m]. */
+static tw_value *row_of(tw_gb *g, tw_value *x, tw_value *at)
 {
-    tw_expr one = tw_gb_const(g, 1), size = x->type->dims[1];
-    tw_value *at = tw_gb_iota(g, TW_I64, 2, (tw_expr[]){one, size}, 1);
-    tw_value *here = tw_gb_unsqueeze(g, tw_gb_binary(g, TW_GRAPH_EQUAL, at, pivot), 4);
-    tw_value *first = tw_gb_slice_axis(g, x, 1, tw_gb_const(g, 0), 1, one);
-    x = tw_gb_where(g, here, first, x);
-    return tw_gb_slice_axis(g, x, 1, one, 1, tw_expr_addc(g->ctx, size, -1));
+    tw_expr one = tw_gb_const(g, 1), dims[3] = {x->type->dims[0], one, x->type->dims[2]};
+    if (!at || at->type->rank == 0)
+        return tw_gb_unsqueeze(g, tw_gb_gather(g, x, at, 1), 2);
+    return TW_GB_EMIT(g, GATHER_ND, ((tw_value *[]){x, tw_gb_unsqueeze(g, at, 4)}), 2,
+                      tw_type_tensor(g->ctx, x->type->elem, 3, dims, NULL),
+                      {"batch_dims", tw_attr_int(g->ctx, 1)});
 }
 
-/* Eliminates the first column of x, [batch, m, m]; multiplies *det, [batch, 1], by the pivot, the
- * largest number of the column. The rest is [batch, m - 1, m - 1]. */
-static tw_value *eliminate(tw_gb *g, tw_value *x, tw_value **det)
+/* The row at or below row t that has the largest number in column t, [batch, 1]. */
+static tw_value *find_pivot(tw_gb *g, tw_value *x, tw_value *t)
 {
-    tw_expr zero = tw_gb_const(g, 0), one = tw_gb_const(g, 1), size = x->type->dims[1];
-    tw_expr dims[2] = {x->type->dims[0], one}, rest = tw_expr_addc(g->ctx, size, -1);
-    tw_value *column = tw_gb_squeeze(g, tw_gb_slice_axis(g, x, 2, zero, 1, one), 4);
-    column = tw_gb_unary(g, TW_GRAPH_ABS, column);
+    tw_value *column = tw_gb_unary(g, TW_GRAPH_ABS, tw_gb_gather(g, x, t, 2));
+    tw_value *done =
+        tw_gb_binary(g, TW_GRAPH_LESS, tw_gb_iota(g, TW_I64, 1, &x->type->dims[1], 0), t);
+    column = tw_gb_where(g, done, tw_gb_scalar(g, x->type->elem, -1), column);
     if (!column)
         return NULL;
-    tw_value *pivot =
-        TW_GB_EMIT(g, ARG_MAX, &column, 1, tw_type_tensor(g->ctx, TW_I64, 2, dims, NULL),
-                   {"axis", tw_attr_int(g->ctx, 1)}, {"keepdims", tw_attr_bool(g->ctx, true)});
+    tw_expr dims[2] = {x->type->dims[0], tw_gb_const(g, 1)};
+    return TW_GB_EMIT(g, ARG_MAX, &column, 1, tw_type_tensor(g->ctx, TW_I64, 2, dims, NULL),
+                      {"axis", tw_attr_int(g->ctx, 1)}, {"keepdims", tw_attr_bool(g->ctx, true)});
+}
+
+/* Step t: swaps row t with the pivot's, takes multiples of it from the rows below, which leaves
+ * zeros in column t, and multiplies the determinant, [batch, 1, 1], by the pivot. */
+static bool eliminate(void *data, tw_value *t, tw_value *const *states, tw_value **next,
+                      tw_value **row)
+{
+    tw_gb *g = data;
+    tw_value *x = states[0], *pivot = find_pivot(g, x, t);
     if (!pivot)
-        return NULL;
-    tw_expr row_dims[3] = {dims[0], one, size};
-    tw_value *operands[2] = {x, tw_gb_unsqueeze(g, pivot, 4)};
-    tw_value *row = TW_GB_EMIT(g, GATHER_ND, operands, 2,
-                               tw_type_tensor(g->ctx, x->type->elem, 3, row_dims, NULL),
-                               {"batch_dims", tw_attr_int(g->ctx, 1)});
-    tw_value *value = tw_gb_slice_axis(g, row, 2, zero, 1, one); /* [batch, 1, 1] */
-    tw_value *swapped = tw_gb_binary_scalar(g, TW_GRAPH_GREATER, pivot, 0);
-    tw_value *signed_value = tw_gb_squeeze(g, value, 4);
-    signed_value =
-        tw_gb_where(g, swapped, tw_gb_unary(g, TW_GRAPH_NEG, signed_value), signed_value);
-    *det = *det ? tw_gb_binary(g, TW_GRAPH_MUL, *det, signed_value) : signed_value;
-    if (tw_expr_is_const(rest) && rest->value == 0)
-        return x;
-    tw_value *below = rows_below(g, x, pivot);
+        return false;
+    tw_expr one = tw_gb_const(g, 1), column[3] = {one, x->type->dims[1], one};
+    tw_value *rows = tw_gb_iota(g, TW_I64, 3, column, 1);
+    tw_value *upper = row_of(g, x, pivot), *here = tw_gb_unsqueeze(g, pivot, 4);
+    x = tw_gb_where(g, tw_gb_binary(g, TW_GRAPH_EQUAL, rows, here), row_of(g, x, t), x);
+    tw_value *value = tw_gb_unsqueeze(g, tw_gb_gather(g, upper, t, 2), 4); /* [batch, 1, 1] */
+    tw_value *stays = tw_gb_binary(g, TW_GRAPH_EQUAL, here, t);
+    tw_value *factor = tw_gb_where(g, stays, value, tw_gb_unary(g, TW_GRAPH_NEG, value));
     tw_value *divisor = tw_gb_where(g, tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, value, 0),
-                                    tw_gb_scalar(g, x->type->elem, 1), value);
-    tw_value *factor =
-        tw_gb_binary(g, TW_GRAPH_DIV, tw_gb_slice_axis(g, below, 2, zero, 1, one), divisor);
-    tw_value *right = tw_gb_slice_axis(g, row, 2, one, 1, rest);
-    return tw_gb_binary(g, TW_GRAPH_SUB, tw_gb_slice_axis(g, below, 2, one, 1, rest),
-                        tw_gb_binary(g, TW_GRAPH_MUL, factor, right));
+                                    tw_gb_scalar(g, states[0]->type->elem, 1), value);
+    tw_value *share = tw_gb_unsqueeze(g, tw_gb_gather(g, x, t, 2), 4); /* [batch, m, 1] */
+    share = tw_gb_binary(g, TW_GRAPH_DIV, share, divisor);
+    tw_value *less = tw_gb_binary(g, TW_GRAPH_SUB, x, tw_gb_binary(g, TW_GRAPH_MUL, share, upper));
+    next[0] = tw_gb_where(g, tw_gb_binary(g, TW_GRAPH_GREATER, rows, t), less, x);
+    next[1] = tw_gb_binary(g, TW_GRAPH_MUL, states[1], factor);
+    *row = NULL;
+    return next[0] && next[1];
 }
 
 bool tw_onnx_op_det(tw_onnx_node *n)
 {
     tw_gb *g = n->g;
     tw_type type = n->in[0]->type;
-    int64_t size = 0;
-    tw_value *det = NULL;
     if (!tw_onnx_check_elem(n, 0, TW_ONNX_FLOATS))
         return false;
     unsigned batch = type->rank < 2 ? 0 : type->rank - 2;
-    if (type->rank < 2 || !tw_expr_as_const(type->dims[batch], &size) || size <= 0 ||
-        size > MAX_ELIMINATION || tw_gb_differ(g, type->dims[batch], type->dims[batch + 1]))
-        return tw_onnx_error(n, "input %s; square matrices of at most %d rows are needed",
-                             tw_gb_type_text(g, type), MAX_ELIMINATION);
-    tw_expr m = tw_gb_const(g, size);
-    tw_value *x =
-        tw_gb_reshape(g, n->in[0], 3, (tw_expr[]){tw_gb_product(g, type->dims, batch), m, m});
-    for (int64_t k = 0; k < size && x; k++)
-        x = eliminate(g, x, &det);
-    return x && tw_onnx_set(n, 0, tw_gb_reshape(g, det, batch, type->dims));
+    if (type->rank < 2 || tw_gb_differ(g, type->dims[batch], type->dims[batch + 1]))
+        return tw_onnx_error(n, "input %s; square matrices are needed", tw_gb_type_text(g, type));
+    tw_expr m = type->dims[batch], one = tw_gb_const(g, 1);
+    tw_expr all = tw_gb_product(g, type->dims, batch), dims[TW_MAX_RANK];
+    memcpy(dims, type->dims, type->rank * sizeof *dims);
+    dims[batch + 1] = m;
+    tw_value *x = tw_gb_conform(g, n->in[0], dims);
+    tw_value *states[2] = {tw_gb_reshape(g, x, 3, (tw_expr[]){all, m, m}),
+                           tw_gb_splat(g, type->elem, 1, 3, (tw_expr[]){all, one, one})};
+    return states[0] && tw_onnx_steps(n, states[0], 1, states, 2, eliminate, g, NULL) &&
+           tw_onnx_set(n, 0, tw_gb_reshape(g, states[1], batch, type->dims));
 }

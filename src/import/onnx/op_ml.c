@@ -140,14 +140,16 @@ bool tw_onnx_op_feature_vectorizer(tw_onnx_node *n)
         tw_value *x = n->in[i];
         if (!x || !tw_onnx_check_elem(n, i, PLAIN_NUMBERS))
             return x ? false : tw_onnx_error(n, "input %u is missing", i);
-        if (x->type->rank != 2 || !tw_expr_as_const(x->type->dims[1], &has) || wanted[i] < 0)
-            return tw_onnx_error(n, "input %u is %s; rows of a known number of features are needed",
-                                 i, tw_gb_type_text(g, x->type));
-        tw_expr zero = tw_gb_const(g, 0), more = tw_gb_const(g, wanted[i] - has);
-        x = tw_gb_cast(g, x, TW_F32);
-        parts[i] = wanted[i] <= has ? tw_gb_slice_axis(g, x, 1, zero, 1, tw_gb_const(g, wanted[i]))
-                                    : tw_gb_pad(g, x, (tw_expr[]){zero, zero},
-                                                (tw_expr[]){zero, more}, "constant", NULL);
+        if (x->type->rank != 2 || wanted[i] < 0)
+            return tw_onnx_error(n, "input %u is %s; rows of features are needed", i,
+                                 tw_gb_type_text(g, x->type));
+        /* As many features as wanted, with zeros for what there may lack. */
+        bool known = tw_expr_as_const(x->type->dims[1], &has);
+        int64_t lacks = !known ? wanted[i] : wanted[i] > has ? wanted[i] - has : 0;
+        tw_expr zero = tw_gb_const(g, 0), more = tw_gb_const(g, lacks);
+        x = tw_gb_pad(g, tw_gb_cast(g, x, TW_F32), (tw_expr[]){zero, zero}, (tw_expr[]){zero, more},
+                      "constant", NULL);
+        parts[i] = tw_gb_slice_axis(g, x, 1, zero, 1, tw_gb_const(g, wanted[i]));
         if (!parts[i])
             return false;
     }

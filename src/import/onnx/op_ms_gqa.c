@@ -176,14 +176,14 @@ static tw_value *angles(gqa *a, unsigned i)
 static bool prepare(gqa *a)
 {
     tw_gb *g = a->g;
-    int64_t half;
     a->q = normalised(a, a->q, Q_NORM, a->q_epsilon);
     a->k = normalised(a, a->k, K_NORM, a->k_epsilon);
     if (!a->rotary || !a->q || !a->k)
         return a->q && a->k;
     tw_value *c = angles(a, COSINE), *s = angles(a, SINE);
-    if (!c || !s || !tw_expr_as_const(c->type->dims[c->type->rank - 1], &half))
+    if (!c || !s)
         return false;
+    tw_expr half = c->type->dims[c->type->rank - 1];
     a->q = tw_onnx_rotate(g, a->q, c, s, half, a->interleaved);
     a->k = tw_onnx_rotate(g, a->k, c, s, half, a->interleaved);
     return a->q && a->k;

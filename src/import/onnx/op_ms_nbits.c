@@ -64,9 +64,9 @@ static bool read_nbits(nbits *a)
 /* Whether input i has `rows` entries for each column; vectors of all of them are accepted. */
 static bool check_count(nbits *a, unsigned i, int64_t each)
 {
-    int64_t count;
     const tw_value *v = tw_onnx_in(a->n, i);
-    return !v || (tw_type_static_count(v->type, &count) && count == each * a->columns) ||
+    tw_expr wanted = tw_gb_const(a->g, each * a->columns);
+    return !v || !tw_gb_differ(a->g, tw_gb_product(a->g, v->type->dims, v->type->rank), wanted) ||
            tw_onnx_error(a->n, "input %u is %s; %lld elements for each of %lld columns are needed",
                          i, tw_gb_type_text(a->g, v->type), (long long)each, (long long)a->columns);
 }

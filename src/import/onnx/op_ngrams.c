@@ -19,8 +19,8 @@ typedef struct ngrams {
     size_t n_pool, n_starts, n_places;
     const float *weights;
     int64_t least, most, skips, width; /* width: of the result */
-    int64_t elements;                  /* of a row of the input */
-    tw_value *x;                       /* [batch, elements] i64 */
+    tw_expr elements;                  /* of a row of the input */
+    tw_value *x; /* [batch, elements and as many zeros as an n-gram may reach beyond] i64 */
 } ngrams;
 
 /* The pool as numbers: a string's is its last place, which is what a table gives for it. */
@@ -109,20 +109,33 @@ static bool part_of_pool(ngrams *a, int64_t length, int64_t *start, int64_t *cou
            tw_onnx_error(a->n, "attribute 'ngram_indexes' has %zu entries", a->n_places);
 }
 
+/* 1 for places that have `reach` elements behind them, else 0: [elements, 1] i32. */
+static tw_value *begins_within(ngrams *a, int64_t reach)
+{
+    tw_gb *g = a->g;
+    tw_expr dims[2] = {a->elements, tw_gb_const(g, 1)};
+    tw_value *end =
+        tw_gb_binary(g, TW_GRAPH_ADD, tw_gb_iota(g, TW_I64, 2, dims, 0), tw_onnx_number(g, reach));
+    return tw_gb_cast(g, tw_gb_binary(g, TW_GRAPH_LESS, end, tw_onnx_size_value(g, a->elements)),
+                      TW_I32);
+}
+
 /* How often each of `count` n-grams occurs with a skip, [batch, count] f32. */
 static tw_value *occurrences(ngrams *a, tw_value *grams, int64_t length, int64_t skip)
 {
     tw_gb *g = a->g;
-    int64_t places = a->elements - (length - 1) * (skip + 1);
+    int64_t reach = (length - 1) * (skip + 1);
     tw_value **parts = TW_NEW_ARRAY(a->n->im->arena, tw_value *, (size_t)length);
     for (int64_t i = 0; i < length; i++) {
         tw_value *own =
-            tw_gb_slice_axis(g, a->x, 1, tw_gb_const(g, i * (skip + 1)), 1, tw_gb_const(g, places));
+            tw_gb_slice_axis(g, a->x, 1, tw_gb_const(g, i * (skip + 1)), 1, a->elements);
         parts[i] = tw_gb_unsqueeze(g, own, 12);
     }
     tw_value *found = tw_gb_concat(g, parts, (unsigned)length, 3);
     found = tw_gb_cast(g, tw_gb_binary(g, TW_GRAPH_EQUAL, found, grams), TW_I32);
     found = tw_gb_reduce(g, TW_GRAPH_REDUCE_MIN, found, 8, false);
+    if (reach) /* what does not end within the row is none */
+        found = tw_gb_binary(g, TW_GRAPH_MUL, found, begins_within(a, reach));
     return tw_gb_cast(g, tw_gb_reduce(g, TW_GRAPH_REDUCE_SUM, found, 2, false), TW_F32);
 }
 
@@ -136,8 +149,10 @@ static tw_value *counts_of(ngrams *a, int64_t length, int64_t start, int64_t cou
     tw_value *grams = tw_gb_constant(g, type, data, (size_t)(count * length) * sizeof *data, NULL);
     tw_value *sum = NULL;
     /* Skips make no difference to single elements. */
+    int64_t elements;
+    bool known = tw_expr_as_const(a->elements, &elements);
     for (int64_t skip = 0; skip <= (length == 1 ? 0 : a->skips); skip++) {
-        if ((length - 1) * (skip + 1) >= a->elements)
+        if (known && (length - 1) * (skip + 1) >= elements)
             break;
         tw_value *own = occurrences(a, grams, length, skip);
         sum = sum ? tw_gb_binary(g, TW_GRAPH_ADD, sum, own) : own;
@@ -190,13 +205,14 @@ bool tw_onnx_op_tf_idf_vectorizer(tw_onnx_node *n)
         return false;
     if (strcmp(mode, "TF") && strcmp(mode, "IDF") && strcmp(mode, "TFIDF"))
         return tw_onnx_error(n, "attribute 'mode' is '%s'; accepted are TF, IDF, TFIDF", mode);
-    if (type->rank < 1 || type->rank > 2 ||
-        !tw_expr_as_const(type->dims[type->rank - 1], &a.elements))
-        return tw_onnx_error(n, "input %s; rank 1 or 2 and a known last size are needed",
-                             tw_gb_type_text(g, type));
+    if (type->rank < 1 || type->rank > 2)
+        return tw_onnx_error(n, "input %s; rank 1 or 2 is needed", tw_gb_type_text(g, type));
+    a.elements = type->dims[type->rank - 1];
     a.x = numbers(&a);
     if (type->rank == 1)
         a.x = tw_gb_unsqueeze(g, a.x, 1);
+    tw_expr zero = tw_gb_const(g, 0), reach = tw_gb_const(g, (a.most - 1) * (a.skips + 1));
+    a.x = tw_gb_pad(g, a.x, (tw_expr[]){zero, zero}, (tw_expr[]){zero, reach}, "constant", NULL);
     int64_t lengths = (int64_t)a.n_starts > a.most ? (int64_t)a.n_starts : a.most;
     tw_value **parts = TW_NEW_ARRAY(n->im->arena, tw_value *, (size_t)lengths + 1);
     unsigned n_parts = 0;

@@ -183,16 +183,17 @@ bool tw_onnx_op_group_normalization(tw_onnx_node *n)
     bool ok = true;
     tw_gb *g = n->g;
     tw_type x = n->in[0]->type;
-    int64_t groups = tw_onnx_int(n, "num_groups", 0, &ok), channels;
+    int64_t groups = tw_onnx_int(n, "num_groups", 0, &ok);
+    tw_expr count = tw_gb_const(g, groups), each = NULL;
     tw_named_attr attrs[2] = {{"axis", tw_attr_int(n->ctx, 2)}, epsilon_attr(n, 1e-5, &ok)};
     if (!ok)
         return false;
-    if (x->rank < 3 || groups <= 0 || !tw_expr_as_const(x->dims[1], &channels) || channels % groups)
+    if (x->rank >= 3 && groups > 0)
+        each = tw_gb_quotient(g, x->dims + 1, 1, &count, 1);
+    if (!each)
         return tw_onnx_error(n, "%s with %lld groups", tw_gb_type_text(g, x), (long long)groups);
-    tw_expr rest =
-        tw_expr_mulc(n->ctx, tw_gb_product(g, x->dims + 2, x->rank - 2), channels / groups);
-    tw_value *y =
-        tw_gb_reshape(g, n->in[0], 3, (tw_expr[]){x->dims[0], tw_gb_const(g, groups), rest});
+    tw_expr rest = tw_expr_mul(n->ctx, tw_gb_product(g, x->dims + 2, x->rank - 2), each);
+    tw_value *y = tw_gb_reshape(g, n->in[0], 3, (tw_expr[]){x->dims[0], count, rest});
     y = y ? tw_gb_emit(g, TW_GRAPH_LAYER_NORM, &y, 1, y->type, attrs, 2) : NULL;
     if (n->version >= 21)
         y = tw_gb_reshape(g, y, x->rank, x->dims);

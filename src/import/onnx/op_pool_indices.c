@@ -11,24 +11,21 @@
 
 enum { MAX_PLACES = 256 };
 
-/* Distance in the tensor of neighbours along each spatial axis; storage_order 1 is column-major.
- * *space is the number of elements of one channel. */
-static bool read_distances(tw_onnx_node *n, int64_t *distances, int64_t *space)
+/* Distance in the tensor of neighbours along each spatial axis, as i64 scalars; storage_order 1 is
+ * column-major. *space is the number of elements of one channel. */
+static bool read_distances(tw_onnx_node *n, tw_value **distances, tw_value **space)
 {
     bool ok = true;
     tw_type x = n->in[0]->type;
     unsigned spatial = x->rank - 2;
     int64_t order = tw_onnx_int(n, "storage_order", 0, &ok);
-    *space = 1;
+    *space = tw_onnx_number(n->g, 1);
     for (unsigned k = 0; ok && k < spatial; k++) {
         unsigned i = order ? k : spatial - 1 - k;
-        int64_t size;
-        if (!tw_expr_as_const(x->dims[i + 2], &size) || size > INT32_MAX || *space > INT32_MAX)
-            return tw_onnx_error(n, "indices of %s need known sizes", tw_gb_type_text(n->g, x));
         distances[i] = *space;
-        *space *= size;
+        *space = tw_gb_binary(n->g, TW_GRAPH_MUL, *space, tw_onnx_size_of(n->g, n->in[0], i + 2));
     }
-    return ok;
+    return ok && *space;
 }
 
 /* The input with its padding, which no maximum is in. */
@@ -67,36 +64,43 @@ static tw_value *slice_at(tw_onnx_node *n, tw_value *x, const tw_onnx_window *w,
     return tw_gb_unsqueeze(n->g, tw_gb_slice(n->g, x, starts, steps, dims), 1u << (w->n + 2));
 }
 
-/* factor * (0, 1, 2 … along an axis), plus an offset */
+/* factor * (0, 1, 2 … along an axis of dims) */
 static tw_value *ramp(tw_onnx_node *n, const tw_expr *dims, unsigned rank, unsigned axis,
-                      tw_expr factor, tw_expr offset)
+                      tw_value *factor)
 {
     tw_expr shape[TW_MAX_RANK];
-    int64_t by = 0, from = 0;
     for (unsigned i = 0; i < rank; i++)
         shape[i] = i == axis ? dims[i] : tw_gb_const(n->g, 1);
-    if (!tw_expr_as_const(factor, &by) || !tw_expr_as_const(offset, &from))
-        return tw_gb_error(n->g, "indices need known sizes");
-    tw_value *x = tw_gb_iota(n->g, TW_I64, rank, shape, axis);
-    x = tw_gb_binary(n->g, TW_GRAPH_MUL, x, tw_gb_reshape(n->g, tw_gb_ints(n->g, &by, 1), 0, NULL));
-    return tw_gb_binary(n->g, TW_GRAPH_ADD, x,
-                        tw_gb_reshape(n->g, tw_gb_ints(n->g, &from, 1), 0, NULL));
+    return tw_gb_binary(n->g, TW_GRAPH_MUL, tw_gb_iota(n->g, TW_I64, rank, shape, axis), factor);
+}
+
+/* numbers[i] * distances[i], summed. */
+static tw_value *dot(tw_gb *g, const int64_t *numbers, tw_value *const *distances, unsigned n)
+{
+    tw_value *sum = tw_onnx_number(g, 0);
+    for (unsigned i = 0; i < n; i++)
+        sum = tw_gb_binary(
+            g, TW_GRAPH_ADD, sum,
+            tw_gb_binary(g, TW_GRAPH_MUL, distances[i], tw_onnx_number(g, numbers[i])));
+    return sum;
 }
 
 /* The positions of the windows' first places. */
 static tw_value *first_positions(tw_onnx_node *n, const tw_onnx_window *w, const tw_expr *dims,
-                                 const int64_t *distances, int64_t space)
+                                 tw_value *const *distances, tw_value *space)
 {
     tw_gb *g = n->g;
     unsigned rank = w->n + 2;
-    tw_expr zero = tw_gb_const(g, 0), channel = tw_gb_const(g, space);
-    tw_value *at = tw_gb_binary(g, TW_GRAPH_ADD,
-                                ramp(n, dims, rank, 0, tw_expr_mul(n->ctx, dims[1], channel), zero),
-                                ramp(n, dims, rank, 1, channel, zero));
+    tw_value *entry = tw_gb_binary(g, TW_GRAPH_MUL, tw_onnx_size_of(g, n->in[0], 1), space);
+    tw_value *at =
+        tw_gb_binary(g, TW_GRAPH_ADD, ramp(n, dims, rank, 0, entry), ramp(n, dims, rank, 1, space));
     for (unsigned i = 0; i < w->n; i++) {
-        tw_expr step = tw_gb_const(g, distances[i] * w->strides[i]);
-        tw_expr start = tw_expr_mulc(n->ctx, w->begin[i], -distances[i]);
-        at = tw_gb_binary(g, TW_GRAPH_ADD, at, ramp(n, dims, rank, i + 2, step, start));
+        tw_value *step =
+            tw_gb_binary(g, TW_GRAPH_MUL, distances[i], tw_onnx_number(g, w->strides[i]));
+        tw_value *start =
+            tw_gb_binary(g, TW_GRAPH_MUL, distances[i], tw_onnx_size_value(g, w->begin[i]));
+        at = tw_gb_binary(g, TW_GRAPH_ADD, at, ramp(n, dims, rank, i + 2, step));
+        at = tw_gb_binary(g, TW_GRAPH_SUB, at, start);
     }
     return at;
 }
@@ -104,8 +108,8 @@ static tw_value *first_positions(tw_onnx_node *n, const tw_onnx_window *w, const
 tw_value *tw_onnx_pool_indices(tw_onnx_node *n, const tw_onnx_window *w, const tw_expr *dims)
 {
     tw_gb *g = n->g;
-    int64_t distances[TW_MAX_RANK], space, count = 1, offsets[MAX_PLACES], at[TW_MAX_RANK];
-    tw_value *places[MAX_PLACES];
+    int64_t count = 1, at[TW_MAX_RANK];
+    tw_value *places[MAX_PLACES], *offsets[MAX_PLACES], *distances[TW_MAX_RANK], *space;
     if (w->n + 3 > TW_MAX_RANK || !read_distances(n, distances, &space))
         return NULL;
     for (unsigned i = 0; i < w->n; i++) {
@@ -117,10 +121,7 @@ tw_value *tw_onnx_pool_indices(tw_onnx_node *n, const tw_onnx_window *w, const t
     for (int64_t k = 0; k < count; k++) {
         place_of(w, k, at);
         places[k] = slice_at(n, x, w, at, dims);
-        uint64_t offset = 0; /* sizes that would overflow are far beyond what can be run */
-        for (unsigned i = 0; i < w->n; i++)
-            offset += (uint64_t)at[i] * (uint64_t)distances[i];
-        offsets[k] = (int64_t)offset;
+        offsets[k] = dot(g, at, distances, w->n);
     }
     tw_value *all = tw_gb_concat(g, places, (unsigned)count, w->n + 2);
     if (!all)
@@ -128,7 +129,7 @@ tw_value *tw_onnx_pool_indices(tw_onnx_node *n, const tw_onnx_window *w, const t
     tw_value *which = TW_GB_EMIT(
         g, ARG_MAX, &all, 1, tw_type_tensor(n->ctx, TW_I64, w->n + 2, dims, NULL),
         {"axis", tw_attr_int(n->ctx, w->n + 2)}, {"keepdims", tw_attr_bool(n->ctx, false)});
-    tw_value *offset = tw_gb_gather(g, tw_gb_ints(g, offsets, (size_t)count), which, 0);
+    tw_value *offset = tw_gb_gather(g, tw_onnx_join(g, offsets, (size_t)count), which, 0);
     return tw_gb_binary(g, TW_GRAPH_ADD, first_positions(n, w, dims, distances, space), offset);
 }
 
@@ -143,9 +144,11 @@ bool tw_onnx_op_max_unpool(tw_onnx_node *n)
     tw_type x = n->in[0]->type;
     tw_expr dims[TW_MAX_RANK], begin[TW_MAX_RANK], end[TW_MAX_RANK];
     size_t count;
-    if (x->rank < 3 || n->in[1]->type != tw_type_tensor(n->ctx, TW_I64, x->rank, x->dims, NULL))
-        return tw_onnx_error(n, "data %s and indices %s do not fit", tw_gb_type_text(g, x),
-                             tw_gb_type_text(g, n->in[1]->type));
+    tw_value *indices;
+    if (x->rank < 3)
+        return tw_onnx_error(n, "input %s", tw_gb_type_text(g, x));
+    if (!tw_onnx_check_elem(n, 1, 1 << TW_I64) || !tw_onnx_sized(n, 1, x->rank, x->dims, &indices))
+        return false;
     if (!tw_onnx_read_window(n, x->rank - 2, &w) || !tw_onnx_read_kernel(n, &w))
         return false;
     memcpy(dims, x->dims, 2 * sizeof *dims);
@@ -157,7 +160,7 @@ bool tw_onnx_op_max_unpool(tw_onnx_node *n)
     }
     tw_expr all = tw_gb_product(g, dims, x->rank), some = tw_gb_product(g, x->dims, x->rank);
     tw_value *operands[3] = {tw_gb_splat(g, x->elem, 0, 1, &all),
-                             tw_gb_reshape(g, n->in[1], 1, &some),
+                             tw_gb_reshape(g, indices, 1, &some),
                              tw_gb_reshape(g, n->in[0], 1, &some)};
     tw_value *y =
         TW_GB_EMIT(g, SCATTER_ELEMENTS, operands, 3, tw_type_tensor(n->ctx, x->elem, 1, &all, NULL),

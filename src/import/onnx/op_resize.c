@@ -207,11 +207,11 @@ static tw_value *real_item(tw_gb *g, tw_value *v, size_t i)
 /* A vector input, which must have `count` elements. */
 static tw_value *vector_of(tw_onnx_node *n, unsigned i, size_t count)
 {
-    int64_t is;
+    tw_expr size = tw_gb_const(n->g, (int64_t)count);
     tw_value *v = tw_onnx_in(n, i);
-    if (!v || !tw_type_static_count(v->type, &is) || (size_t)is != count)
+    if (!v || v->type->rank != 1 || tw_gb_differ(n->g, v->type->dims[0], size))
         return tw_gb_error(n->g, "input %u must have %zu elements", i, count);
-    return v;
+    return tw_gb_conform(n->g, v, &size);
 }
 
 /* floor(size * scale) */

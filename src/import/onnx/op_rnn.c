@@ -1,51 +1,20 @@
-/* op_rnn.c: recurrent layers (RNN, GRU, LSTM) of a known number of steps, unrolled.
+/* op_rnn.c: recurrent layers: RNN, GRU, LSTM. Inside, time is axis 0 (layout 0); layout 1 is
+ * transposed before and after.
  *
- * The inputs' share of all gates is one product for all steps; each step then takes its part and
- * adds the state's share. Inside, time is axis 0 (layout 0); layout 1 is transposed before and
- * after. Equations and gate orders (RNN: i, GRU: z r h, LSTM: i o f c) are those of the
- * specification. */
-#include "import/onnx/import.h"
+ * A step is a trip of a loop, which takes its part of the inputs' share by its number:
+ *
+ *   %h, %y = graph.loop %steps, %true, %h0 do (%i, %s) attributes {scans = 1} {
+ *     %x = graph.gather %share, %i
+ *     …
+ *     graph.yield %true, %next, %next
+ *   } */
+#include "import/onnx/loop.h"
+#include "import/onnx/rnn.h"
 
 #include <string.h>
 
-enum { RNN, GRU, LSTM, QUANTISED_LSTM }; /* `param` */
-enum { MAX_STEPS = 1000 };
-enum { SCALES = 8 }; /* input: scale and zero point of W, then of R */
-
-static const unsigned gates_of[] = {[RNN] = 1, [GRU] = 3, [LSTM] = 4};
-static const unsigned activations_of[] = {[RNN] = 1, [GRU] = 2, [LSTM] = 3};
-
-/* What all steps of one layer share. */
-typedef struct layer {
-    tw_onnx_node *n;
-    tw_gb *g;
-    int kind;
-    unsigned directions;
-    bool backward; /* of a single direction */
-    bool batch_first, linear_before_reset, input_forget;
-    bool quantised; /* weights are [in, out] integers with scales; products are of integers */
-    double clip;    /* 0: none */
-    int64_t steps, hidden;
-    tw_expr batch;
-    tw_value *x;       /* [steps, batch, inputs] */
-    tw_value *lengths; /* [batch, 1] of i64, or NULL */
-    tw_onnx_activation f[6];
-} layer;
-
-/* One direction of it. */
-typedef struct pass {
-    tw_value *r; /* [gates * hidden, hidden]; quantised: [hidden, gates * hidden] */
-    tw_value *r_scale, *r_zero;
-    tw_value *share;      /* [steps, batch, gates * hidden]: of the inputs, with their bias */
-    tw_value *state_bias; /* [gates * hidden], or NULL */
-    tw_value *peepholes;  /* [3 * hidden], or NULL */
-    const tw_onnx_activation *f;
-} pass;
-
-/* The state: h, and c for LSTM; [batch, hidden]. */
-typedef struct state {
-    tw_value *h, *c;
-} state;
+enum { QUANTISED_LSTM = TW_ONNX_LSTM + 1 }; /* `param`; below it kinds */
+enum { SCALES = 8 };                        /* input: scale and zero point of W, then of R */
 
 /* ---- Attributes ---- */
 
@@ -60,13 +29,14 @@ static bool takes_beta(const tw_onnx_activation *f)
 }
 
 /* Lists of parameters have entries for those functions that take one, in order. */
-static bool read_activations(layer *l)
+static bool read_activations(tw_onnx_rnn *l)
 {
-    static const char *const usual[][3] = {
-        [RNN] = {"Tanh"}, [GRU] = {"Sigmoid", "Tanh"}, [LSTM] = {"Sigmoid", "Tanh", "Tanh"}};
+    static const char *const usual[][3] = {[TW_ONNX_RNN] = {"Tanh"},
+                                           [TW_ONNX_GRU] = {"Sigmoid", "Tanh"},
+                                           [TW_ONNX_LSTM] = {"Sigmoid", "Tanh", "Tanh"}};
     tw_onnx_node *n = l->n;
     bool ok = true;
-    unsigned each = activations_of[l->kind], count = each * l->directions;
+    unsigned each = tw_onnx_rnn_activations(l->kind), count = each * l->directions;
     size_t n_alpha, n_beta, alpha = 0, beta = 0;
     const float *alphas = tw_onnx_float_list(n, "activation_alpha", &n_alpha, &ok);
     const float *betas = tw_onnx_float_list(n, "activation_beta", &n_beta, &ok);
@@ -94,7 +64,7 @@ static bool read_activations(layer *l)
     return true;
 }
 
-static bool read_attributes(layer *l)
+static bool read_attributes(tw_onnx_rnn *l)
 {
     tw_onnx_node *n = l->n;
     bool ok = true;
@@ -115,329 +85,188 @@ static bool read_attributes(layer *l)
     return read_activations(l);
 }
 
-/* Whether v has that shape; an error names the input. */
-static bool check_shape(layer *l, unsigned i, unsigned rank, const tw_expr *dims)
-{
-    const tw_value *v = tw_onnx_in(l->n, i);
-    bool fits = !v || v->type->rank == rank;
-    for (unsigned a = 0; v && fits && a < rank; a++)
-        fits = !tw_gb_differ(l->g, v->type->dims[a], dims[a]);
-    if (!fits)
-        return tw_onnx_error(
-            l->n, "input %u is %s; %s is needed", i, tw_gb_type_text(l->g, v->type),
-            tw_gb_type_text(l->g, tw_type_tensor(l->g->ctx, v->type->elem, rank, dims, NULL)));
-    for (unsigned a = 0; v && a < rank; a++)
-        if (!tw_gb_check_equal(l->g, v->type->dims[a], dims[a], "inputs of a recurrent layer"))
-            return false;
-    return true;
-}
+/* ---- Inputs ---- */
 
 /* Scales and zero points: one number for each direction, or for each of its rows. */
-static bool check_scales(layer *l, tw_expr directions, tw_expr rows)
+static bool read_scales(tw_onnx_rnn *l, tw_expr directions, tw_expr rows)
 {
-    for (unsigned i = SCALES; i < SCALES + 4; i++) {
-        const tw_value *v = tw_onnx_in(l->n, i);
+    for (unsigned i = 0; i < 4; i++) {
+        const tw_value *v = tw_onnx_in(l->n, SCALES + i);
         if (!v)
-            return tw_onnx_error(l->n, "input %u is missing", i);
-        if (!check_shape(l, i, v->type->rank == 1 ? 1 : 2, (tw_expr[]){directions, rows}))
+            return tw_onnx_error(l->n, "input %u is missing", SCALES + i);
+        tw_expr dims[2] = {directions, rows};
+        if (!tw_onnx_sized(l->n, SCALES + i, v->type->rank == 1 ? 1 : 2, dims, &l->scales[i]))
             return false;
     }
     return true;
 }
 
-static bool check_shapes(layer *l)
+static bool read_state(tw_onnx_rnn *l, unsigned i, tw_value **out)
 {
-    tw_gb *g = l->g;
-    int64_t rows = gates_of[l->kind] * l->hidden;
-    tw_expr d = tw_gb_const(g, l->directions), h = tw_gb_const(g, l->hidden);
-    tw_expr inputs = l->x->type->dims[2], steps = tw_gb_const(g, rows);
-    tw_expr first = l->batch_first ? l->batch : d, second = l->batch_first ? d : l->batch;
-    tw_expr w[3] = {d, l->quantised ? inputs : steps, l->quantised ? steps : inputs};
-    tw_expr r[3] = {d, l->quantised ? h : steps, l->quantised ? steps : h};
-    return (!l->quantised || check_scales(l, d, steps)) && check_shape(l, 1, 3, w) &&
-           check_shape(l, 2, 3, r) &&
-           check_shape(l, 3, 2, (tw_expr[]){d, tw_gb_const(g, 2 * rows)}) &&
-           check_shape(l, 4, 1, (tw_expr[]){l->batch}) &&
-           check_shape(l, 5, 3, (tw_expr[]){first, second, h}) &&
-           check_shape(l, 6, 3, (tw_expr[]){first, second, h}) &&
-           check_shape(l, 7, 2, (tw_expr[]){d, tw_gb_const(g, 3 * l->hidden)});
+    static const int64_t swap[3] = {1, 0, 2};
+    tw_expr d = tw_gb_const(l->g, l->directions);
+    tw_expr dims[3] = {l->batch_first ? l->batch : d, l->batch_first ? d : l->batch, l->hidden};
+    if (!tw_onnx_sized(l->n, i, 3, dims, out))
+        return false;
+    if (*out && l->batch_first)
+        *out = tw_gb_transpose(l->g, *out, swap);
+    return true;
 }
 
-static bool read_layer(layer *l)
+static bool read_inputs(tw_onnx_rnn *l)
+{
+    tw_gb *g = l->g;
+    tw_onnx_node *n = l->n;
+    tw_expr d = tw_gb_const(g, l->directions), h = l->hidden, inputs = l->x->type->dims[2];
+    tw_expr rows = tw_expr_mulc(g->ctx, h, tw_onnx_rnn_gates(l->kind));
+    tw_expr twice = tw_expr_mulc(g->ctx, rows, 2), parts = tw_expr_mulc(g->ctx, h, 3);
+    tw_expr w[3] = {d, l->quantised ? inputs : rows, l->quantised ? rows : inputs};
+    tw_expr r[3] = {d, l->quantised ? h : rows, l->quantised ? rows : h};
+    if ((l->quantised && !read_scales(l, d, rows)) || !tw_onnx_sized(n, 1, 3, w, &l->w) ||
+        !tw_onnx_sized(n, 2, 3, r, &l->r) ||
+        !tw_onnx_sized(n, 3, 2, (tw_expr[]){d, twice}, &l->bias) ||
+        !tw_onnx_sized(n, 4, 1, &l->batch, &l->lengths) || !read_state(l, 5, &l->initial[0]) ||
+        !read_state(l, 6, &l->initial[1]) ||
+        !tw_onnx_sized(n, 7, 2, (tw_expr[]){d, parts}, &l->peepholes))
+        return false;
+    if (l->lengths)
+        l->lengths = tw_gb_unsqueeze(g, tw_gb_cast(g, l->lengths, TW_I64), 2);
+    return true;
+}
+
+/* The size of the state: that of the weights, or when they leave it open what the node says. */
+static bool read_hidden(tw_onnx_rnn *l)
+{
+    tw_onnx_node *n = l->n;
+    bool ok = true;
+    int64_t said = tw_onnx_int(n, "hidden_size", 0, &ok), size;
+    l->hidden = n->in[2]->type->dims[l->quantised ? 1 : 2];
+    bool known = tw_expr_as_const(l->hidden, &size);
+    if (!ok)
+        return false;
+    if (known && (size <= 0 || size > INT32_MAX))
+        return tw_onnx_error(n, "recurrent weights %s", tw_gb_type_text(l->g, n->in[2]->type));
+    if (known && said && said != size)
+        return tw_onnx_error(n, "attribute 'hidden_size' is %lld, but the weights are for %lld",
+                             (long long)said, (long long)size);
+    if (said < 0 || said > INT32_MAX)
+        return tw_onnx_error(n, "attribute 'hidden_size' is %lld", (long long)said);
+    if (!known && said)
+        l->hidden = tw_gb_const(l->g, said);
+    return true;
+}
+
+static bool read_layer(tw_onnx_rnn *l)
 {
     static const int64_t swap[3] = {1, 0, 2};
     tw_onnx_node *n = l->n;
-    tw_type r = n->in[2]->type;
     l->x = n->in[0];
-    unsigned axis = l->quantised ? 1 : 2;
-    if (l->x->type->rank != 3 || r->rank != 3 || !tw_expr_as_const(r->dims[axis], &l->hidden) ||
-        l->hidden <= 0 || l->hidden > INT32_MAX)
+    if (l->x->type->rank != 3 || n->in[2]->type->rank != 3)
         return tw_onnx_error(n, "inputs %s and recurrent weights %s",
-                             tw_gb_type_text(l->g, l->x->type), tw_gb_type_text(l->g, r));
-    bool ok = true;
-    int64_t said = tw_onnx_int(n, "hidden_size", l->hidden, &ok);
-    if (!ok || said != l->hidden)
-        return ok &&
-               tw_onnx_error(n, "attribute 'hidden_size' is %lld, but the weights are for %lld",
-                             (long long)said, (long long)l->hidden);
+                             tw_gb_type_text(l->g, l->x->type),
+                             tw_gb_type_text(l->g, n->in[2]->type));
     if (l->batch_first)
         l->x = tw_gb_transpose(l->g, l->x, swap);
-    if (!tw_expr_as_const(l->x->type->dims[0], &l->steps))
-        return tw_onnx_error(n, "the number of steps, %s, must be known; fix it (--shape)",
-                             tw_print_expr(n->ctx, l->x->type->dims[0], NULL));
-    if (l->steps <= 0 || l->steps > MAX_STEPS)
-        return tw_onnx_error(n, "%lld steps; 1 to %d are supported", (long long)l->steps,
-                             MAX_STEPS);
+    l->steps = l->x->type->dims[0];
     l->batch = l->x->type->dims[1];
-    if (!check_shapes(l))
-        return false;
-    if (tw_onnx_in(n, 4))
-        l->lengths = tw_gb_unsqueeze(l->g, tw_gb_cast(l->g, n->in[4], TW_I64), 2);
-    return true;
+    return read_hidden(l) && read_inputs(l);
 }
 
 /* ---- One direction ---- */
 
-/* Entry `index` of axis 0, without the axis; NULL of NULL. */
-static tw_value *entry(tw_gb *g, tw_value *x, int64_t index)
+/* The initial state of direction d, part i (h, c): given, or zeroes. */
+static tw_value *initial(const tw_onnx_rnn *l, unsigned i, unsigned d)
 {
-    if (!x)
-        return NULL;
-    x = tw_gb_slice_axis(g, x, 0, tw_gb_const(g, index), 1, tw_gb_const(g, 1));
-    return tw_gb_squeeze(g, x, 1);
+    tw_expr dims[2] = {l->batch, l->hidden};
+    return l->initial[i] ? tw_onnx_rnn_entry(l->g, l->initial[i], d)
+                         : tw_gb_splat(l->g, l->x->type->elem, 0, 2, dims);
 }
 
-/* Part `index` of `size` along the last axis. */
-static tw_value *part(tw_gb *g, tw_value *x, int64_t index, int64_t size)
+/* One direction of it: results are the state at the end, and h of all steps, [steps, batch,
+ * hidden].
+ */
+typedef struct run {
+    tw_onnx_rnn_pass p;
+    tw_value *last; /* the last step's time, of a backward run; else NULL */
+    tw_value *states[2], *y;
+} run;
+
+static bool step(void *data, tw_value *t, tw_value *const *states, tw_value **next, tw_value **row)
 {
-    return x ? tw_gb_slice_axis(g, x, x->type->rank - 1, tw_gb_const(g, index * size), 1,
-                                tw_gb_const(g, size))
-             : NULL;
+    run *r = data;
+    bool with_c = r->p.l->kind == TW_ONNX_LSTM;
+    tw_onnx_rnn_state s = {states[0], with_c ? states[1] : NULL};
+    if (r->last)
+        t = tw_gb_binary(r->p.l->g, TW_GRAPH_SUB, r->last, t);
+    s = tw_onnx_rnn_step(&r->p, t, s, row);
+    next[0] = s.h;
+    if (with_c)
+        next[1] = s.c;
+    return *row != NULL;
 }
 
-static tw_value *plus(tw_gb *g, tw_value *a, tw_value *b)
-{
-    return b ? tw_gb_binary(g, TW_GRAPH_ADD, a, b) : a;
-}
-
-static tw_value *times(tw_gb *g, tw_value *a, tw_value *b)
-{
-    return tw_gb_binary(g, TW_GRAPH_MUL, a, b);
-}
-
-static tw_value *clipped(layer *l, tw_value *x)
-{
-    if (l->clip <= 0)
-        return x;
-    x = tw_gb_binary_scalar(l->g, TW_GRAPH_MAX, x, -l->clip);
-    return tw_gb_binary_scalar(l->g, TW_GRAPH_MIN, x, l->clip);
-}
-
-/* x times the transposed weights. */
-static tw_value *product(layer *l, tw_value *x, tw_value *w, tw_value *scale, tw_value *zero)
-{
-    return l->quantised ? tw_onnx_dynamic_matmul(l->g, x, w, scale, zero)
-                        : tw_gb_matmul(l->g, x, w, false, true);
-}
-
-/* The inputs as they are quantised: what no sequence has does not count in their range. */
-static tw_value *range_of_inputs(layer *l)
+/* Steps count upwards; the stack of a backward run is turned round behind. */
+static bool run_direction(const tw_onnx_rnn *l, unsigned d, run *r)
 {
     tw_gb *g = l->g;
-    if (!l->quantised || !l->lengths)
-        return l->x;
-    tw_value *longest = tw_gb_reduce(g, TW_GRAPH_REDUCE_MAX, l->lengths, 3, false);
-    tw_expr one = tw_gb_const(g, 1), dims[3] = {l->x->type->dims[0], one, one};
-    tw_value *step = tw_gb_iota(g, TW_I64, 3, dims, 0);
-    return tw_gb_where(g, tw_gb_binary(g, TW_GRAPH_LESS, step, longest), l->x,
-                       tw_gb_scalar(g, l->x->type->elem, 0));
-}
-
-/* x W^T + bias for all steps. GRU with linear_before_reset keeps the state's bias apart. */
-static pass make_pass(layer *l, unsigned d)
-{
-    tw_gb *g = l->g;
-    tw_onnx_node *n = l->n;
-    int64_t rows = gates_of[l->kind] * l->hidden;
-    tw_value *bias = entry(g, tw_onnx_in(n, 3), d);
-    pass p = {.r = entry(g, n->in[2], d),
-              .peepholes = l->kind == LSTM ? entry(g, tw_onnx_in(n, 7), d) : NULL,
-              .f = &l->f[d * activations_of[l->kind]]};
-    tw_value *w = entry(g, n->in[1], d), *scale = NULL, *zero = NULL;
-    if (l->quantised) {
-        scale = entry(g, n->in[SCALES], d);
-        zero = entry(g, n->in[SCALES + 1], d);
-        p.r_scale = entry(g, n->in[SCALES + 2], d);
-        p.r_zero = entry(g, n->in[SCALES + 3], d);
-    }
-    p.share = product(l, range_of_inputs(l), tw_gb_unsqueeze(g, w, 1), scale, zero);
-    p.share = plus(g, p.share, part(g, bias, 0, rows));
-    tw_value *state_bias = part(g, bias, 1, rows);
-    if (l->kind == GRU && l->linear_before_reset)
-        p.state_bias = state_bias;
-    else
-        p.share = plus(g, p.share, state_bias);
-    return p;
-}
-
-/* h R^T + bias for some of the gates. */
-static tw_value *state_share(layer *l, const pass *p, tw_value *h, int64_t first, int64_t count)
-{
-    tw_gb *g = l->g;
-    if (!p->r)
-        return NULL;
-    if (l->quantised)
-        return product(l, h, p->r, p->r_scale, p->r_zero);
-    tw_value *rows = tw_gb_slice_axis(g, p->r, 0, tw_gb_const(g, first * l->hidden), 1,
-                                      tw_gb_const(g, count * l->hidden));
-    tw_value *bias = p->state_bias
-                         ? tw_gb_slice_axis(g, p->state_bias, 0, tw_gb_const(g, first * l->hidden),
-                                            1, tw_gb_const(g, count * l->hidden))
-                         : NULL;
-    return plus(g, product(l, h, rows, NULL, NULL), bias);
-}
-
-static tw_value *gate(layer *l, const tw_onnx_activation *f, tw_value *x)
-{
-    return tw_onnx_activate(l->g, f, clipped(l, x));
-}
-
-static state rnn_step(layer *l, const pass *p, tw_value *x, state s)
-{
-    tw_value *sum = plus(l->g, x, state_share(l, p, s.h, 0, 1));
-    return (state){.h = s.h && sum ? gate(l, &p->f[0], sum) : NULL};
-}
-
-/* h' = (1 - z) n + z h */
-static state gru_step(layer *l, const pass *p, tw_value *x, state s)
-{
-    tw_gb *g = l->g;
-    int64_t size = l->hidden;
-    tw_value *zr = state_share(l, p, s.h, 0, 2), *inner;
-    tw_value *z =
-        gate(l, &p->f[0], tw_gb_binary(g, TW_GRAPH_ADD, part(g, x, 0, size), part(g, zr, 0, size)));
-    tw_value *r =
-        gate(l, &p->f[0], tw_gb_binary(g, TW_GRAPH_ADD, part(g, x, 1, size), part(g, zr, 1, size)));
-    if (l->linear_before_reset)
-        inner = times(g, r, state_share(l, p, s.h, 2, 1));
-    else
-        inner = state_share(l, p, times(g, r, s.h), 2, 1);
-    tw_value *fresh = gate(l, &p->f[1], tw_gb_binary(g, TW_GRAPH_ADD, part(g, x, 2, size), inner));
-    tw_value *rest = tw_gb_binary_scalar(g, TW_GRAPH_ADD, tw_gb_unary(g, TW_GRAPH_NEG, z), 1);
-    return (state){.h = tw_gb_binary(g, TW_GRAPH_ADD, times(g, rest, fresh), times(g, z, s.h))};
-}
-
-/* A gate of LSTM: with its part of the peepholes times c. */
-static tw_value *lstm_gate(layer *l, const pass *p, tw_value *sum, int64_t index, int64_t peephole,
-                           tw_value *c, const tw_onnx_activation *f)
-{
-    tw_value *x = part(l->g, sum, index, l->hidden);
-    if (p->peepholes)
-        x = tw_gb_binary(l->g, TW_GRAPH_ADD, x,
-                         times(l->g, part(l->g, p->peepholes, peephole, l->hidden), c));
-    return gate(l, f, x);
-}
-
-/* c' = f c + i g;  h' = o activation(c') */
-static state lstm_step(layer *l, const pass *p, tw_value *x, state s)
-{
-    tw_gb *g = l->g;
-    tw_value *share = state_share(l, p, s.h, 0, 4);
-    tw_value *sum = x && share ? plus(g, x, share) : NULL;
-    tw_value *i = lstm_gate(l, p, sum, 0, 0, s.c, &p->f[0]);
-    tw_value *f = l->input_forget
-                      ? tw_gb_binary_scalar(g, TW_GRAPH_ADD, tw_gb_unary(g, TW_GRAPH_NEG, i), 1)
-                      : lstm_gate(l, p, sum, 2, 2, s.c, &p->f[0]);
-    tw_value *fresh = gate(l, &p->f[1], part(g, sum, 3, l->hidden));
-    tw_value *c = tw_gb_binary(g, TW_GRAPH_ADD, times(g, f, s.c), times(g, i, fresh));
-    tw_value *o = lstm_gate(l, p, sum, 1, 1, c, &p->f[0]);
-    return (state){.h = times(g, o, tw_onnx_activate(l->g, &p->f[2], c)), .c = c};
-}
-
-/* The initial state of direction d: input i, or zeroes. */
-static tw_value *initial(layer *l, unsigned i, unsigned d)
-{
-    static const int64_t swap[3] = {1, 0, 2};
-    tw_expr dims[2] = {l->batch, tw_gb_const(l->g, l->hidden)};
-    tw_value *given = tw_onnx_in(l->n, i);
-    if (!given)
-        return tw_gb_splat(l->g, l->x->type->elem, 0, 2, dims);
-    return entry(l->g, l->batch_first ? tw_gb_transpose(l->g, given, swap) : given, d);
-}
-
-/* All steps of direction d. y[t] is h after step t, [batch, hidden]. Steps beyond a sequence's
- * length leave its state alone and give 0. */
-static state run(layer *l, unsigned d, tw_value **y)
-{
-    tw_gb *g = l->g;
-    pass p = make_pass(l, d);
-    state s = {.h = initial(l, 5, d), .c = l->kind == LSTM ? initial(l, 6, d) : NULL};
-    bool backward = l->backward || d == 1;
-    for (int64_t k = 0; k < l->steps && s.h && p.share; k++) {
-        int64_t t = backward ? l->steps - 1 - k : k;
-        tw_value *x = entry(g, p.share, t);
-        state next = l->kind == RNN   ? rnn_step(l, &p, x, s)
-                     : l->kind == GRU ? gru_step(l, &p, x, s)
-                                      : lstm_step(l, &p, x, s);
-        y[t] = next.h;
-        if (l->lengths && next.h) {
-            tw_value *on = tw_gb_binary_scalar(g, TW_GRAPH_GREATER, l->lengths, (double)t);
-            y[t] = tw_gb_where(g, on, next.h, tw_gb_scalar(g, next.h->type->elem, 0));
-            next.h = tw_gb_where(g, on, next.h, s.h);
-            next.c = next.c ? tw_gb_where(g, on, next.c, s.c) : NULL;
-        }
-        s = next;
-    }
-    return p.share && s.h ? s : (state){NULL, NULL};
+    bool backward = l->backward || d == 1, wanted = tw_onnx_wants(l->n, 0);
+    unsigned n_states = l->kind == TW_ONNX_LSTM ? 2 : 1;
+    r->p = tw_onnx_rnn_begin(l, d);
+    if (!r->p.share)
+        return false;
+    if (backward)
+        r->last = tw_gb_binary_scalar(g, TW_GRAPH_SUB, tw_onnx_size_of(g, l->x, 0), 1);
+    for (unsigned i = 0; i < n_states; i++)
+        r->states[i] = initial(l, i, d);
+    if (!tw_onnx_steps(l->n, l->x, 0, r->states, n_states, step, r, wanted ? &r->y : NULL))
+        return false;
+    if (r->y && backward)
+        r->y = tw_gb_slice_axis(g, r->y, 0, tw_expr_addc(g->ctx, l->steps, -1), -1, l->steps);
+    return r->y || !wanted;
 }
 
 /* ---- Results ---- */
 
-/* Joins one [batch, hidden] for each direction to [directions, batch, hidden]; layout 1 has the
- * batch first. */
-static tw_value *join_directions(layer *l, tw_value *const *parts)
+/* Joins the directions along a new axis. */
+static tw_value *join(const tw_onnx_rnn *l, tw_value **parts, unsigned axis)
 {
-    tw_value *rows[2];
-    unsigned axis = l->batch_first ? 1 : 0;
     for (unsigned d = 0; d < l->directions; d++)
-        rows[d] = tw_gb_unsqueeze(l->g, parts[d], 1u << axis);
-    return tw_gb_concat(l->g, rows, l->directions, axis);
+        parts[d] = tw_gb_unsqueeze(l->g, parts[d], 1u << axis);
+    return tw_gb_concat(l->g, parts, l->directions, axis);
+}
+
+/* Of [batch, hidden] each; layout 1 has the batch first. */
+static tw_value *join_states(const tw_onnx_rnn *l, const run *runs, unsigned i)
+{
+    tw_value *parts[2] = {runs[0].states[i], runs[1].states[i]};
+    return join(l, parts, l->batch_first ? 1 : 0);
 }
 
 /* [steps, directions, batch, hidden], or for layout 1 [batch, steps, directions, hidden]. */
-static tw_value *join_steps(layer *l, tw_value **const *y)
+static tw_value *join_steps(const tw_onnx_rnn *l, const run *runs)
 {
-    tw_value **steps = TW_NEW_ARRAY(l->g->arena, tw_value *, (size_t)l->steps);
-    unsigned axis = l->batch_first ? 1 : 0;
-    for (int64_t t = 0; t < l->steps; t++) {
-        tw_value *parts[2] = {y[0][t], l->directions > 1 ? y[1][t] : NULL};
-        steps[t] = tw_gb_unsqueeze(l->g, join_directions(l, parts), 1u << axis);
-    }
-    return tw_gb_concat(l->g, steps, (unsigned)l->steps, axis);
+    static const int64_t swap[3] = {1, 0, 2};
+    tw_value *parts[2] = {NULL};
+    for (unsigned d = 0; d < l->directions; d++)
+        parts[d] = l->batch_first ? tw_gb_transpose(l->g, runs[d].y, swap) : runs[d].y;
+    return join(l, parts, l->batch_first ? 2 : 1);
 }
 
 bool tw_onnx_op_recurrent(tw_onnx_node *n)
 {
-    layer *l = TW_NEW(n->im->arena, layer);
-    tw_value **y[2], *h[2], *c[2];
+    tw_onnx_rnn *l = TW_NEW(n->im->arena, tw_onnx_rnn);
+    run runs[2] = {0};
     l->n = n;
     l->g = n->g;
     l->quantised = n->op->param == QUANTISED_LSTM;
-    l->kind = l->quantised ? LSTM : n->op->param;
+    l->kind = l->quantised ? TW_ONNX_LSTM : n->op->param;
     if (!tw_onnx_check_elem(n, 0, l->quantised ? 1 << TW_F32 : TW_ONNX_FLOATS) ||
         !read_attributes(l) || !read_layer(l))
         return false;
-    for (unsigned d = 0; d < l->directions; d++) {
-        y[d] = TW_NEW_ARRAY(n->im->arena, tw_value *, (size_t)l->steps);
-        state s = run(l, d, y[d]);
-        if (!s.h)
+    for (unsigned d = 0; d < l->directions; d++)
+        if (!run_direction(l, d, &runs[d]))
             return false;
-        h[d] = s.h;
-        c[d] = s.c;
-    }
-    if (tw_onnx_wants(n, 0) && !tw_onnx_set(n, 0, join_steps(l, (tw_value * *const *)y)))
-        return false;
-    if (tw_onnx_wants(n, 1) && !tw_onnx_set(n, 1, join_directions(l, h)))
-        return false;
-    return !tw_onnx_wants(n, 2) || tw_onnx_set(n, 2, join_directions(l, c));
+    return (!tw_onnx_wants(n, 0) || tw_onnx_set(n, 0, join_steps(l, runs))) &&
+           (!tw_onnx_wants(n, 1) || tw_onnx_set(n, 1, join_states(l, runs, 0))) &&
+           (!tw_onnx_wants(n, 2) || tw_onnx_set(n, 2, join_states(l, runs, 1)));
 }

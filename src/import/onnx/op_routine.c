@@ -58,11 +58,11 @@ bool tw_onnx_op_image_decoder(tw_onnx_node *n)
 /* A scalar of that type: input i, or what stands for one that is left out. */
 static tw_value *scalar(tw_onnx_node *n, unsigned i, tw_elem elem, double absent)
 {
-    int64_t count;
     tw_value *v = tw_onnx_in(n, i);
     if (!v)
         return tw_gb_scalar(n->g, elem, absent);
-    if (!tw_type_static_count(v->type, &count) || count != 1 || v->type->elem != elem)
+    tw_expr count = tw_gb_product(n->g, v->type->dims, v->type->rank);
+    if (tw_gb_differ(n->g, count, tw_gb_const(n->g, 1)) || v->type->elem != elem)
         return tw_gb_error(n->g, "input %u is %s; a scalar of %s is needed", i,
                            tw_gb_type_text(n->g, v->type), tw_elem_name(elem));
     return tw_gb_reshape(n->g, v, 0, NULL);

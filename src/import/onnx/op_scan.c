@@ -3,6 +3,21 @@
  * behind. */
 #include "import/onnx/loop.h"
 
+/* States keep their sizes: those that may be others than at first are checked to be the same. */
+static bool keep_sizes(tw_onnx_loop *l)
+{
+    for (unsigned i = 0; i < l->n_states; i++) {
+        tw_value **x = &l->out[1 + i];
+        tw_type is = l->op->regions[0].args[1 + i]->type;
+        bool same = !tw_onnx_as_bundle(*x) && (*x)->type->rank == is->rank && !l->open[i];
+        for (unsigned d = 0; same && d < is->rank; d++)
+            same = !tw_gb_differ(l->g, (*x)->type->dims[d], is->dims[d]);
+        if (same && !(*x = tw_gb_conform(l->g, *x, is->dims)))
+            return false;
+    }
+    return true;
+}
+
 static bool import_scan_body(tw_onnx_loop *l)
 {
     const tw_region *region = &l->op->regions[0];
@@ -15,7 +30,7 @@ static bool import_scan_body(tw_onnx_loop *l)
         if (!(in[l->n_states + i] = tw_gb_gather(l->g, l->sequences[i], region->args[0], 0)))
             return false;
     l->out[0] = tw_onnx_loop_scalar(l->g, TW_BOOL, 1);
-    return tw_onnx_inline_graph(l->n, l->body, in, n_in, l->out + 1);
+    return tw_onnx_inline_graph(l->n, l->body, in, n_in, l->out + 1) && keep_sizes(l);
 }
 
 /* What Scan's attributes say of its sequences and stacks. */

@@ -84,6 +84,29 @@ static bool read_parts(tw_onnx_node *n, tw_type x, int64_t *parts)
                          tw_gb_type_text(n->g, x));
 }
 
+/* Input 0 with both parts when only the run knows how many it has: a real signal's imaginary part
+ * is 0. NULL with an error. */
+static tw_value *with_parts(tw_onnx_node *n, tw_value *x)
+{
+    tw_gb *g = n->g;
+    int64_t known;
+    if (!x || x->type->rank < 2 || tw_expr_as_const(x->type->dims[x->type->rank - 1], &known))
+        return x;
+    unsigned last = x->type->rank - 1;
+    tw_expr d = x->type->dims[last];
+    static const char message[] = "a last axis of size 1 or 2 (real, imaginary) is needed";
+    if (!tw_gb_check(g, tw_expr_addc(n->ctx, d, -1), message) ||
+        !tw_gb_check(g, tw_expr_sub(n->ctx, tw_gb_const(g, 2), d), message))
+        return NULL;
+    tw_value *size = tw_onnx_size_of(g, x, last);
+    tw_value *end = tw_gb_binary_scalar(g, TW_GRAPH_ADD, size, -1);
+    tw_value *imaginary = tw_gb_unsqueeze(g, tw_gb_gather(g, x, end, last), 1u << last);
+    imaginary = tw_gb_where(g, tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, size, 2), imaginary,
+                            tw_gb_scalar(g, x->type->elem, 0));
+    tw_value *real = tw_gb_slice_axis(g, x, last, tw_gb_const(g, 0), 1, tw_gb_const(g, 1));
+    return tw_gb_concat(g, (tw_value *[]){real, imaginary}, 2, last);
+}
+
 /* A scalar input that must be a known number. */
 static bool read_scalar(tw_onnx_node *n, unsigned i, int64_t *out)
 {
@@ -103,15 +126,33 @@ static bool is_number(tw_onnx_node *n, unsigned i)
     return !tw_onnx_in(n, i) || tw_known_ints(n->g, n->in[i], &count);
 }
 
+/* Whether the axis, which is known, has a known size. */
+static bool is_axis_known(tw_onnx_node *n)
+{
+    bool ok = true;
+    size_t count;
+    int64_t size, axis = n->version < 20 ? tw_onnx_int(n, "axis", 1, &ok) : -2;
+    const int64_t *given =
+        n->version >= 20 && tw_onnx_in(n, 2) ? tw_known_ints(n->g, n->in[2], &count) : NULL;
+    axis = given && count ? *given : axis;
+    axis += axis < 0 ? n->in[0]->type->rank : 0;
+    return axis < 0 || axis >= n->in[0]->type->rank ||
+           tw_expr_as_const(n->in[0]->type->dims[axis], &size);
+}
+
 static bool dft_runtime(tw_onnx_node *n)
 {
     bool ok = true, onesided = tw_onnx_int(n, "onesided", 0, &ok);
-    tw_transform_sizes t = {.c_out = 2, .inverse = tw_onnx_int(n, "inverse", 0, &ok)};
+    tw_transform_sizes t = {
+        .c_out = 2, .inverse = tw_onnx_int(n, "inverse", 0, &ok), .elem = TW_F64};
+    int64_t given = n->version < 20 ? tw_onnx_int(n, "axis", 1, &ok) : -2;
     if (!ok || !read_parts(n, n->in[0]->type, &t.c_in))
         return false;
+    tw_value *axis = n->version >= 20 && tw_onnx_in(n, 2) ? tw_onnx_index_scalar(n, 2)
+                                                          : tw_onnx_number(n->g, given);
     t.real_result = t.inverse && onesided;
     t.c_out = t.real_result ? 1 : 2;
-    tw_value *y = tw_onnx_dft_runtime(n, onesided, t);
+    tw_value *y = tw_onnx_dft_runtime(n, axis, onesided, t);
     return tw_onnx_set(n, 0, tw_gb_cast(n->g, y, n->in[0]->type->elem));
 }
 
@@ -148,7 +189,10 @@ bool tw_onnx_op_dft(tw_onnx_node *n)
     tw_gb *g = n->g;
     tw_expr dims[TW_MAX_RANK];
     int64_t perm[TW_MAX_RANK], back[TW_MAX_RANK];
-    if (n->version >= 20 && (!is_number(n, 1) || !is_number(n, 2)))
+    n->in[0] = with_parts(n, n->in[0]);
+    if (!n->in[0])
+        return false;
+    if (!is_number(n, 1) || (n->version >= 20 && !is_number(n, 2)) || !is_axis_known(n))
         return dft_runtime(n);
     if (!read_dft(n, &t, &axis))
         return false;
@@ -201,14 +245,23 @@ static bool read_stft(tw_onnx_node *n, tw_type signal, transform *t, int64_t *st
     return true;
 }
 
+/* Whether it is known how long frames are. */
+static bool is_frame_known(tw_onnx_node *n)
+{
+    int64_t count;
+    const tw_value *window = tw_onnx_in(n, 2);
+    return window ? tw_type_static_count(window->type, &count) : is_number(n, 3);
+}
+
 static bool stft_runtime(tw_onnx_node *n, tw_value *signal)
 {
     bool ok = true, onesided = tw_onnx_int(n, "onesided", 1, &ok);
     int64_t parts;
+    tw_elem work = signal->type->elem == TW_F64 ? TW_F64 : TW_F32;
     if (!ok || signal->type->rank != 3 || !read_parts(n, signal->type, &parts))
         return ok && tw_onnx_error(n, "input 0 is %s; batch, time and parts are needed",
                                    tw_gb_type_text(n->g, signal->type));
-    tw_value *y = tw_onnx_stft_runtime(n, signal, onesided, parts);
+    tw_value *y = tw_onnx_stft_runtime(n, signal, onesided, parts, work);
     return tw_onnx_set(n, 0, tw_gb_cast(n->g, y, signal->type->elem));
 }
 
@@ -221,7 +274,8 @@ bool tw_onnx_op_stft(tw_onnx_node *n)
     tw_value *x = n->in[0];
     if (x->type->rank == 2) /* the parts of a real signal may be left out */
         x = tw_gb_unsqueeze(g, x, 1u << 2);
-    if (x && (!is_number(n, 1) || (!is_number(n, 3) && !tw_onnx_in(n, 2))))
+    x = with_parts(n, x);
+    if (x && (!is_number(n, 1) || !is_frame_known(n)))
         return stft_runtime(n, x);
     if (!x || !read_stft(n, x->type, &t, &step))
         return false;

@@ -4,18 +4,28 @@
 
 /* ---- Places ---- */
 
-/* Mirrors coordinates at the borders of axis i until they lie inside. */
+void tw_onnx_sample_sizes(tw_onnx_sample *s, tw_value *x)
+{
+    for (unsigned i = 0; i < s->spatial; i++)
+        s->sizes[i] = tw_gb_cast(s->g, tw_onnx_size_value(s->g, x->type->dims[i + 2]), TW_F32);
+}
+
+/* Mirrors coordinates at the borders of axis i until they lie inside. An axis of one element, of
+ * which the corners are one, has no inside but 0. */
 tw_value *tw_onnx_reflect(const tw_onnx_sample *s, tw_value *x, unsigned i)
 {
     tw_gb *g = s->g;
-    double low = s->corners ? 0 : -0.5, span = (double)s->sizes[i] - (s->corners ? 1 : 0);
-    if (span <= 0)
-        return tw_onnx_times_number(g, x, 0);
+    double low = s->corners ? 0 : -0.5;
+    tw_value *span = tw_onnx_plus_number(g, s->sizes[i], s->corners ? -1 : 0);
+    tw_value *none = tw_gb_binary_scalar(g, TW_GRAPH_LESS_EQUAL, span, 0);
+    tw_value *period =
+        tw_onnx_times_number(g, tw_gb_where(g, none, tw_gb_scalar(g, TW_F32, 1), span), 2);
     x = tw_onnx_plus_number(g, x, -low);
-    tw_value *turns = tw_gb_unary(g, TW_GRAPH_FLOOR, tw_onnx_times_number(g, x, 1 / (2 * span)));
-    x = tw_gb_binary(g, TW_GRAPH_SUB, x, tw_onnx_times_number(g, turns, 2 * span));
-    tw_value *back = tw_onnx_plus_number(g, tw_gb_unary(g, TW_GRAPH_NEG, x), 2 * span);
-    return tw_onnx_plus_number(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
+    tw_value *turns = tw_gb_unary(g, TW_GRAPH_FLOOR, tw_gb_binary(g, TW_GRAPH_DIV, x, period));
+    x = tw_gb_binary(g, TW_GRAPH_SUB, x, tw_gb_binary(g, TW_GRAPH_MUL, turns, period));
+    tw_value *back = tw_gb_binary(g, TW_GRAPH_SUB, period, x);
+    x = tw_onnx_plus_number(g, tw_gb_binary(g, TW_GRAPH_MIN, x, back), low);
+    return tw_gb_where(g, none, tw_gb_scalar(g, TW_F32, 0), x);
 }
 
 /* ---- Weights ---- */
@@ -52,14 +62,14 @@ static void make_weights(tw_onnx_sample *s, unsigned i)
 static tw_value *index_of(const tw_onnx_sample *s, unsigned i, int64_t offset, tw_value **valid)
 {
     tw_gb *g = s->g;
-    double last = (double)s->sizes[i] - 1;
+    tw_value *last = tw_onnx_plus_number(g, s->sizes[i], -1);
     tw_value *x = tw_onnx_plus_number(g, s->whole[i], (double)offset);
     if (s->padding == TW_ONNX_REFLECTION)
         x = tw_gb_cast(g, tw_gb_cast(g, tw_onnx_reflect(s, x, i), TW_I64), TW_F32);
     if (s->padding == TW_ONNX_ZEROS) {
         tw_value *inside =
             tw_gb_binary(g, TW_GRAPH_AND, tw_gb_binary_scalar(g, TW_GRAPH_GREATER_EQUAL, x, 0),
-                         tw_gb_binary_scalar(g, TW_GRAPH_LESS_EQUAL, x, last));
+                         tw_gb_binary(g, TW_GRAPH_LESS_EQUAL, x, last));
         *valid = *valid ? tw_gb_binary(g, TW_GRAPH_AND, *valid, inside) : inside;
     }
     return tw_gb_cast(g, tw_onnx_hold_within(g, x, 0, last), TW_I64);
@@ -88,8 +98,8 @@ static tw_value *tap(const tw_onnx_sample *s, const int64_t *offsets, const unsi
     tw_value *valid = NULL, *at = NULL, *weight = NULL;
     for (unsigned i = 0; i < s->spatial; i++) {
         tw_value *index = index_of(s, i, offsets[i], &valid);
-        at = at ? tw_gb_binary(g, TW_GRAPH_ADD, tw_onnx_times_number(g, at, (double)s->sizes[i]),
-                               index)
+        tw_value *size = tw_gb_cast(g, s->sizes[i], TW_I64);
+        at = at ? tw_gb_binary(g, TW_GRAPH_ADD, tw_gb_binary(g, TW_GRAPH_MUL, at, size), index)
                 : index;
         tw_value *w = s->mode == TW_ONNX_NEAREST ? NULL : s->weights[i][which[i]];
         weight = weight && w ? tw_gb_binary(g, TW_GRAPH_MUL, weight, w) : w ? w : weight;

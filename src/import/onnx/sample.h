@@ -15,7 +15,7 @@ typedef struct tw_onnx_sample {
     tw_onnx_interpolation mode;
     tw_onnx_outside padding;
     bool corners; /* of REFLECTION: mirrors at the centres of the border's elements */
-    int64_t sizes[TW_ONNX_MAX_SPATIAL];
+    tw_value *sizes[TW_ONNX_MAX_SPATIAL]; /* f32 scalars; known ones are constants */
     tw_value *data; /* [batch, space, channels]; with a base [rows, channels] */
     tw_value *base; /* [batch, 1] of i64: the row where the batch entry's space begins; or NULL */
     tw_value *place[TW_ONNX_MAX_SPATIAL]; /* [batch, points] f32: coordinates, in elements */
@@ -35,11 +35,14 @@ static inline tw_value *tw_onnx_times_number(tw_gb *g, tw_value *x, double value
     return tw_gb_binary_scalar(g, TW_GRAPH_MUL, x, value);
 }
 
-static inline tw_value *tw_onnx_hold_within(tw_gb *g, tw_value *x, double low, double high)
+static inline tw_value *tw_onnx_hold_within(tw_gb *g, tw_value *x, double low, tw_value *high)
 {
     x = tw_gb_binary_scalar(g, TW_GRAPH_MAX, x, low);
-    return tw_gb_binary_scalar(g, TW_GRAPH_MIN, x, high);
+    return tw_gb_binary(g, TW_GRAPH_MIN, x, high);
 }
+
+/* The sizes of x's axes from 2 on, for s. */
+void tw_onnx_sample_sizes(tw_onnx_sample *s, tw_value *x);
 
 /* [batch, points, channels]: the weighted elements around each place, joined by ADD or MAX. */
 tw_value *tw_onnx_sample_points(tw_onnx_sample *s, tw_graph_kind join);

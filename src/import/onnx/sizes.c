@@ -11,24 +11,66 @@
  * A size that the model declares as a number is taken at its word; running checks it. */
 #include "import/onnx/import.h"
 
+#include <limits.h>
 #include <string.h>
 
 /* ---- Declared sizes ---- */
 
-void tw_onnx_declared_dims(tw_onnx_node *n, unsigned out, unsigned rank, tw_expr *dims)
+static const Onnx__TensorShapeProto *declared_shape(tw_onnx_node *n, unsigned out)
 {
     const char *name = out < n->n_out ? n->proto->output[out] : "";
     const Onnx__ValueInfoProto *info = tw_map_get_str(&n->scope->declared, name);
     const Onnx__TypeProto *type = info ? info->type : NULL;
-    const Onnx__TensorShapeProto *shape =
-        type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE ? type->tensor_type->shape
-                                                                        : NULL;
+    return type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+               ? type->tensor_type->shape
+               : NULL;
+}
+
+unsigned tw_onnx_declared_rank(tw_onnx_node *n, unsigned out)
+{
+    const Onnx__TensorShapeProto *shape = declared_shape(n, out);
+    return shape ? (unsigned)shape->n_dim : UINT_MAX;
+}
+
+void tw_onnx_declared_dims(tw_onnx_node *n, unsigned out, unsigned rank, tw_expr *dims)
+{
+    const Onnx__TensorShapeProto *shape = declared_shape(n, out);
     for (unsigned i = 0; i < rank; i++) {
         const Onnx__TensorShapeProto__Dimension *d =
             shape && shape->n_dim == rank ? shape->dim[i] : NULL;
         bool number = d && d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
         dims[i] = number && d->dim_value >= 0 ? tw_gb_const(n->g, d->dim_value) : NULL;
     }
+}
+
+/* ---- Sizes that inputs must have ---- */
+
+bool tw_onnx_sized(tw_onnx_node *n, unsigned i, unsigned rank, const tw_expr *dims, tw_value **out)
+{
+    tw_gb *g = n->g;
+    tw_value *v = tw_onnx_in(n, i);
+    *out = v;
+    if (!v)
+        return true;
+    tw_expr all[TW_MAX_RANK];
+    bool fits = v->type->rank == rank;
+    for (unsigned a = 0; fits && a < rank; a++) {
+        all[a] = dims[a] ? dims[a] : v->type->dims[a];
+        fits = !tw_gb_differ(g, v->type->dims[a], all[a]);
+    }
+    if (!fits) {
+        for (unsigned a = 0; a < rank; a++)
+            all[a] = dims[a] ? dims[a] : tw_expr_sym(n->ctx, "any");
+        return tw_onnx_error(
+            n, "input %u is %s; %s is needed", i, tw_gb_type_text(g, v->type),
+            tw_gb_type_text(g, tw_type_tensor(n->ctx, v->type->elem, rank, all, NULL)));
+    }
+    const char *what = tw_arena_printf(g->arena, "sizes of input %u", i);
+    for (unsigned a = 0; a < rank; a++)
+        if (!tw_gb_check_equal(g, v->type->dims[a], all[a], what))
+            return false;
+    *out = tw_gb_conform(g, v, all);
+    return *out != NULL;
 }
 
 /* ---- Binds ---- */
@@ -197,6 +239,15 @@ tw_value *tw_onnx_sizes_of(tw_gb *g, tw_value *x)
 tw_value *tw_onnx_size_of(tw_gb *g, tw_value *x, unsigned axis)
 {
     return tw_onnx_item(g, tw_onnx_sizes_of(g, x), axis);
+}
+
+tw_value *tw_onnx_size_value(tw_gb *g, tw_expr size)
+{
+    int64_t known;
+    if (tw_expr_as_const(size, &known))
+        return tw_onnx_number(g, known);
+    tw_value *sized = tw_gb_splat(g, TW_BOOL, 0, 1, &size);
+    return sized ? tw_onnx_size_of(g, sized, 0) : NULL;
 }
 
 tw_value *tw_onnx_join(tw_gb *g, tw_value *const *items, size_t n)

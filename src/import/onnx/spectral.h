@@ -18,14 +18,17 @@ typedef struct tw_transform_sizes {
     tw_value *length;          /* i64 scalar: the period */
     int64_t c_in, c_out;       /* 1: real, 2: real and imaginary part */
     bool inverse, real_result; /* real_result: from half a spectrum */
+    tw_elem elem;              /* of the computation */
 } tw_transform_sizes;
 
-/* Its matrix, f32[n_in * c_in, n_out * c_out]. */
+/* Its matrix, [n_in * c_in, n_out * c_out]. */
 tw_value *tw_onnx_transform_runtime(tw_gb *g, const tw_transform_sizes *t);
-/* DFT along an axis, or of a length, that inputs give; `t` without sizes and length. f32. */
-tw_value *tw_onnx_dft_runtime(tw_onnx_node *n, bool onesided, tw_transform_sizes t);
-/* Short-time transform of a signal [batch, time, parts]. f32. */
-tw_value *tw_onnx_stft_runtime(tw_onnx_node *n, tw_value *signal, bool onesided, int64_t parts);
+/* DFT along an axis (an i64 scalar), of a length, or of data that the run decides; `t` without
+ * sizes and length. */
+tw_value *tw_onnx_dft_runtime(tw_onnx_node *n, tw_value *axis, bool onesided, tw_transform_sizes t);
+/* Short-time transform of a signal [batch, time, parts], computed in the element type. */
+tw_value *tw_onnx_stft_runtime(tw_onnx_node *n, tw_value *signal, bool onesided, int64_t parts,
+                               tw_elem elem);
 /* f32[bins, filters] */
 tw_value *tw_onnx_mel_runtime(tw_onnx_node *n);
 

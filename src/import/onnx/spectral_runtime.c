@@ -77,7 +77,7 @@ tw_value *tw_onnx_transform_runtime(tw_gb *g, const tw_transform_sizes *t)
         w = DIV(w, length);
     tw_expr rows = tw_expr_mulc(g->ctx, t->n_in, t->c_in);
     tw_expr columns = tw_expr_mulc(g->ctx, t->n_out, t->c_out);
-    return tw_gb_reshape(g, tw_gb_cast(g, w, TW_F32), 2, (tw_expr[]){rows, columns});
+    return tw_gb_reshape(g, tw_gb_cast(g, w, t->elem), 2, (tw_expr[]){rows, columns});
 }
 
 /* ---- DFT ---- */
@@ -96,16 +96,15 @@ static const tw_expr *sizes_around(tw_onnx_node *n, tw_value *axis, tw_value *si
     return tw_onnx_bind_sizes(n, tw_onnx_join(g, parts, 3), NULL, "sizes around the axis");
 }
 
-tw_value *tw_onnx_dft_runtime(tw_onnx_node *n, bool onesided, tw_transform_sizes t)
+tw_value *tw_onnx_dft_runtime(tw_onnx_node *n, tw_value *axis, bool onesided, tw_transform_sizes t)
 {
     static const int64_t swap[4] = {0, 2, 1, 3};
     tw_gb *g = n->g;
-    tw_value *x = tw_gb_cast(g, n->in[0], TW_F32);
+    tw_value *x = tw_gb_cast(g, n->in[0], t.elem);
+    if (!x || !axis)
+        return NULL;
     unsigned rank = x->type->rank;
     tw_expr hints[TW_MAX_RANK];
-    tw_value *axis = tw_onnx_in(n, 2) ? tw_onnx_index_scalar(n, 2) : tw_onnx_number(g, -2);
-    if (!axis)
-        return NULL;
     axis = tw_gb_where(g, tw_gb_binary_scalar(g, TW_GRAPH_LESS, axis, 0), ADDC(axis, rank), axis);
     tw_expr some = tw_gb_const(g, rank - 1);
     tw_value *sizes = tw_gb_slice_axis(g, tw_onnx_sizes_of(g, x), 0, tw_gb_const(g, 0), 1, some);
@@ -144,7 +143,8 @@ tw_value *tw_onnx_dft_runtime(tw_onnx_node *n, bool onesided, tw_transform_sizes
 /* ---- STFT ---- */
 
 /* Frames gathered from the signal [batch, time, parts], weighted, and multiplied by the matrix. */
-tw_value *tw_onnx_stft_runtime(tw_onnx_node *n, tw_value *signal, bool onesided, int64_t parts)
+tw_value *tw_onnx_stft_runtime(tw_onnx_node *n, tw_value *signal, bool onesided, int64_t parts,
+                               tw_elem elem)
 {
     tw_gb *g = n->g;
     tw_expr hints[4], one = tw_gb_const(g, 1);
@@ -152,7 +152,7 @@ tw_value *tw_onnx_stft_runtime(tw_onnx_node *n, tw_value *signal, bool onesided,
     tw_value *frame = window ? tw_onnx_size_of(g, window, 0) : tw_onnx_index_scalar(n, 3);
     if (!step || !frame)
         return NULL;
-    tw_transform_sizes t = {.c_in = parts, .c_out = 2, .length = frame};
+    tw_transform_sizes t = {.c_in = parts, .c_out = 2, .length = frame, .elem = elem};
     tw_onnx_declared_dims(n, 0, 4, hints);
     tw_value *points = onesided ? ADDC(DIV(frame, tw_onnx_number(g, 2)), 1) : frame;
     tw_value *time = tw_onnx_size_of(g, signal, 1);
@@ -167,9 +167,9 @@ tw_value *tw_onnx_stft_runtime(tw_onnx_node *n, tw_value *signal, bool onesided,
     tw_expr dims[2] = {sizes[0], t.n_in};
     tw_value *at = ADD(MUL(tw_gb_iota(g, TW_I64, 2, (tw_expr[]){sizes[0], one}, 0), step),
                        tw_gb_iota(g, TW_I64, 2, (tw_expr[]){one, t.n_in}, 1));
-    tw_value *x = tw_gb_gather(g, tw_gb_cast(g, signal, TW_F32), at, 1);
+    tw_value *x = tw_gb_gather(g, tw_gb_cast(g, signal, elem), at, 1);
     if (window)
-        x = MUL(x, tw_gb_reshape(g, tw_gb_cast(g, window, TW_F32), 4,
+        x = MUL(x, tw_gb_reshape(g, tw_gb_cast(g, window, elem), 4,
                                  (tw_expr[]){one, one, t.n_in, one}));
     tw_expr batch = signal->type->dims[0], rows = tw_expr_mul(n->ctx, batch, dims[0]);
     x = tw_gb_matmul(g,
