@@ -354,12 +354,13 @@ static bool next_set(tw_onnx_trees *t, new_nodes *o, const double **set, size_t 
     size_t end = o->next_member;
     while (end < o->n_members && !isnan(o->members[end]))
         end++;
+    if (end == o->n_members)
+        return tw_onnx_error(t->n, "attribute 'membership_values' has fewer sets than there are "
+                                   "nodes of the mode BRANCH_MEMBER");
     *set = o->members + o->next_member;
     *n = end - o->next_member;
     o->next_member = end + 1;
-    return end < o->n_members ||
-           tw_onnx_error(t->n, "attribute 'membership_values' has fewer sets than there are nodes "
-                               "of the mode BRANCH_MEMBER");
+    return true;
 }
 
 /* A node that tests for membership, which so far compares with the first member alone, goes on to
