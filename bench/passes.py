@@ -4,14 +4,16 @@
     bench/passes.py [--threads N] [--seconds S] [--build DIR] [--pass NAME]... [MODEL ...]
 
 For each model and each optional pass the model is compiled with and without it; both run in one
-process by turns, so that both see the same state of the machine, and the best times count. Prints
-a table in Markdown: milliseconds with all passes, and for each pass how many times as long it takes
-without it ("-": the pass changes nothing of it, the compiled files are equal).
+process by turns, so that both see the same state of the machine, and the best times count: with one
+thread those of the processor, which what else runs on the machine disturbs least. Prints a table in
+Markdown: milliseconds with all passes, and for each pass how many times as long it takes without it
+("-": the pass changes nothing, the compiled files are equal).
 """
 import argparse
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import compare
@@ -43,7 +45,8 @@ def without(base, model, inputs, name, args):
     try:
         if base.file.read_bytes() == off.file.read_bytes():
             return None
-        return [min(times) for times in compare.measure([base, off], args.seconds)]
+        clock = time.process_time if args.threads == 1 else time.perf_counter
+        return [min(times) for times in compare.measure([base, off], args.seconds, clock)]
     finally:
         off.close()
         off.file.unlink()
