@@ -61,12 +61,12 @@ typedef struct tw_compile_options {
     tw_emit emit;
     const char *header;   /* for TW_EMIT_OBJECT: where the C header goes; NULL: none */
     const char *pipeline; /* graph passes instead of the level's; NULL: the level's */
-    size_t elide;     /* of graph and loop IR: constants above that many bytes are left out of the
-                         text, which cannot be read again then; 0: 256; SIZE_MAX: none */
-    bool precise;     /* no contraction to FMA, no reassociation of sums */
+    size_t elide; /* of graph and loop IR: constants above that many bytes are left out of the
+                     text, which cannot be read again then; 0: 256; SIZE_MAX: none */
+    bool precise; /* no contraction to FMA, no reassociation of sums */
     bool saturate_products; /* pairs of neighbours in matrix products of u8 and i8 are added with
                                saturation to 16 bits, as processors without VNNI do; else exact */
-    unsigned threads; /* to compile with; 0: as many as the process may use */
+    unsigned threads;       /* to compile with; 0: as many as the process may use */
     /* Passes: dumps, timing, what is switched off. */
     tw_pipeline_options passes;
 } tw_compile_options;

@@ -18,8 +18,8 @@ typedef struct tw_variant {
 typedef struct tw_compilation {
     tw_context *ctx;
     const tw_compile_options *options;
-    const char *name; /* of the model: its file's name */
-    tw_op *graph;     /* module after the graph passes; lowered in place */
+    const char *name;  /* of the model: its file's name */
+    tw_op *graph;      /* module after the graph passes; lowered in place */
     tw_type signature; /* of main, over tensors */
     tw_attr symbols;   /* names, or NULL */
     tw_variant *variants;

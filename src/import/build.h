@@ -16,13 +16,13 @@
 
 typedef struct tw_gb {
     tw_context *ctx;
-    tw_arena *arena;   /* for what lives as long as the import */
-    tw_builder b;      /* b.loc: the model's node */
-    tw_map known;      /* tw_value -> tw_known */
-    tw_map checked;    /* region and expression -> itself: what tw_gb_check has seen to */
-    tw_map common;     /* size of what was broadcast -> the sizes that it is one of */
-    size_t followed;   /* elements whose values were followed so far */
-    int64_t max_bytes; /* larger tensors are refused */
+    tw_arena *arena;        /* for what lives as long as the import */
+    tw_builder b;           /* b.loc: the model's node */
+    tw_map known;           /* tw_value -> tw_known */
+    tw_map checked;         /* region and expression -> itself: what tw_gb_check has seen to */
+    tw_map common;          /* size of what was broadcast -> the sizes that it is one of */
+    size_t followed;        /* elements whose values were followed so far */
+    int64_t max_bytes;      /* larger tensors are refused */
     bool saturate_products; /* tw_import_options */
 } tw_gb;
 

@@ -43,8 +43,9 @@ extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
     X(iota)                                                                                        \
     X(range)                                                                                       \
     X(trilu)                                                                                       \
-    X(gather) X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd) X(resize)          \
-        X(reduce) X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(matmul_bits) X(conv)     \
+    X(gather)                                                                                      \
+    X(gather_elements) X(gather_nd) X(scatter_elements) X(scatter_nd) X(resize) X(reduce)          \
+        X(arg_reduce) X(softmax) X(cumsum) X(top_k) X(matmul) X(matmul_bits) X(conv)               \
             X(conv_transpose) X(max_pool) X(avg_pool) X(batch_norm) X(layer_norm) X(rms_norm)      \
                 X(instance_norm) X(lrn) X(attention)
 #define X(name)                                                                                    \

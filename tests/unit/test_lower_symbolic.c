@@ -156,7 +156,8 @@ static bool same_results(const rk_memory *want, const rk_memory *got)
 static const char loop_passes[] =
     "collapse-axes,schedule-kernels{target=\"x86-64-v3\" parallel-work=1000},"
     "loop.kernel(lower-blocks,place-allocs,compact-buffers,simplify-loops,specialize-loops,"
-    "vectorize-loops,unroll-loops,simplify-loops,hoist-divisions),hoist-workspace,func(plan-memory)";
+    "vectorize-loops,unroll-loops,simplify-loops,hoist-divisions),hoist-workspace,func(plan-"
+    "memory)";
 
 /* `func @main<text>` over n and m at many sizes, plain and scheduled. */
 static void check_sizes(const char *text)

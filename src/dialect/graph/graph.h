@@ -27,8 +27,8 @@ static inline bool tw_is_graph(const tw_op *op, tw_graph_kind kind)
     return op->def == &tw_graph_ops[kind];
 }
 
-/* On groups that `fuse-ops{explain}` made: an array of strings, for each operand why the kernel that
- * makes it is another one; "" where no kernel makes it. */
+/* On groups that `fuse-ops{explain}` made: an array of strings, for each operand why the kernel
+ * that makes it is another one; "" where no kernel makes it. */
 #define TW_GRAPH_WHY_APART "fusion.apart"
 
 /* Builds an operation with one result; attributes as (name, value) pairs closed by NULL. */

@@ -53,8 +53,8 @@ bool tw_rule_vectorize_inner(tw_rule *r, tw_value *block, unsigned depth, unsign
 
 /* Makes the outermost of `n` loops parallel, joined with as many of the next ones as it takes for
  * enough pieces; leaves kernels of little work alone (rule.parallel_work): where that depends on
- * sizes, at run time. `work` in scalar operations. The loops that are joined are replaced in the array by the new one; *n is the new
- * number. */
+ * sizes, at run time. `work` in scalar operations. The loops that are joined are replaced in the
+ * array by the new one; *n is the new number. */
 bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joinable,
                          tw_expr work);
 
