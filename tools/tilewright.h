@@ -140,6 +140,9 @@ bool tw_print_fusion(tw_compile_args *args);
 /* Elements of an array. */
 size_t tw_count(unsigned rank, const int64_t *dims);
 
+/* "2x3", with "?" for open sizes; "" for rank 0. */
+const char *tw_sizes_text(tw_context *ctx, unsigned rank, const int64_t *dims);
+
 /* What threads of this machine can do together, measured: floating-point operations (f32) and bytes
  * of main memory, per second. */
 typedef struct tw_peaks {

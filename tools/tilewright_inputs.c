@@ -126,7 +126,10 @@ bool tw_read_data_set(tw_context *ctx, const char *path, const tw_model *loaded,
     tw_arena *arena = tw_context_arena(ctx);
     if (!loaded)
         return tw_onnx_read_data_set(ctx, path, folder, inputs, outputs);
-    return read_numbered(ctx, loaded, tw_model_input, tw_arena_printf(arena, "%s/input_", folder),
+    const tw_model_info *info = tw_model_get_info(loaded);
+    return tw_onnx_check_numbered(ctx, folder, "input", info->inputs) &&
+           tw_onnx_check_numbered(ctx, folder, "output", info->outputs) &&
+           read_numbered(ctx, loaded, tw_model_input, tw_arena_printf(arena, "%s/input_", folder),
                          inputs) &&
            read_numbered(ctx, loaded, tw_model_output, tw_arena_printf(arena, "%s/output_", folder),
                          outputs);
@@ -159,13 +162,18 @@ static void fill_random(tw_array *a, uint64_t state)
     }
 }
 
-static const char *shape_text(tw_context *ctx, unsigned rank, const int64_t *dims)
+const char *tw_sizes_text(tw_context *ctx, unsigned rank, const int64_t *dims)
 {
     const char *text = "";
     for (unsigned i = 0; i < rank; i++)
         text = tw_arena_printf(tw_context_arena(ctx), dims[i] < 0 ? "%s%s?" : "%s%s%lld", text,
                                i ? "x" : "", (long long)dims[i]);
-    return rank ? text : "scalar";
+    return text;
+}
+
+static const char *shape_text(tw_context *ctx, unsigned rank, const int64_t *dims)
+{
+    return rank ? tw_sizes_text(ctx, rank, dims) : "scalar";
 }
 
 /* Sizes that are open are those of --shape, or 1. */

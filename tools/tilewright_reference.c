@@ -97,13 +97,21 @@ static bool compare(const tw_reference *r, const tw_array *expected, const void 
     return !wrong;
 }
 
+/* "f32[2x3]" */
+static const char *type_text(const tw_reference *r, const tw_array *a)
+{
+    return tw_arena_printf(tw_context_arena(r->ctx), "%s[%s]", tw_elem_name(a->elem),
+                           tw_sizes_text(r->ctx, a->rank, a->dims));
+}
+
 static bool compare_array(const tw_reference *r, const tw_array *is, const tw_array *want)
 {
     bool same = want->elem == is->elem && want->rank == is->rank;
     for (unsigned d = 0; same && d < want->rank; d++)
         same = want->dims[d] == is->dims[d];
     if (!same && !r->quiet)
-        printf("%s: shape or element type differs from the reference\n", want->name);
+        printf("%s: shape or element type differs from the reference: %s, should be %s\n",
+               want->name, type_text(r, is), type_text(r, want));
     return same && (want->elem == TW_STRING ? compare_texts(r, want, is->data)
                                             : compare(r, want, is->data));
 }
@@ -115,6 +123,21 @@ static bool has_reference(const tw_reference *r, const tw_tensor_info *info)
     for (size_t i = 0; i < r->outputs.n; i++)
         found |= tw_value_has(r->ctx, info, r->outputs.items[i].name);
     return found;
+}
+
+/* Whether the output is an element, "x[2]", of a sequence that the reference has. */
+static bool is_surplus(const tw_reference *r, const char *name)
+{
+    tw_arena *arena = tw_context_arena(r->ctx);
+    char *sequence = tw_arena_strndup(arena, name, strlen(name));
+    for (char *at; (at = strrchr(sequence, '[')) && at[1 + strspn(at + 1, "0123456789")] == ']';) {
+        *at = 0;
+        if (tw_arrays_find(&r->outputs, tw_arena_printf(arena, "%s[0]", sequence)) ||
+            tw_arrays_find(&r->outputs, tw_arena_printf(arena, "%s[]", sequence)) ||
+            tw_arrays_find(&r->outputs, tw_arena_printf(arena, "%s[0][0]", sequence)))
+            return true;
+    }
+    return false;
 }
 
 static bool compare_output(const tw_reference *r, const tw_tensor_info *info, const tw_arrays *is)
@@ -145,8 +168,11 @@ static bool compare_all(tw_reference *r, const tw_model *model, const tw_session
         const tw_tensor_info *info = tw_model_output(model, i);
         tw_arrays is = tw_output_arrays(r->ctx, session, model, i);
         if (!has_reference(r, info)) {
+            bool surplus = is_surplus(r, info->name);
             if (!r->quiet)
-                printf("%s: no reference\n", info->name);
+                printf("%s: %s\n", info->name,
+                       surplus ? "is not in the reference" : "no reference");
+            fine = fine && !surplus;
             continue;
         }
         compared++;

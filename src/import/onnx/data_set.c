@@ -5,6 +5,8 @@
 #include "import/onnx/import.h"
 #include "import/onnx/scan.h"
 
+#include <dirent.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,9 +39,24 @@ static ProtobufCMessage *unpack_file(tw_context *ctx, const char *path,
     return tw_onnx_unpack(ctx, loc, arena, type, file->data, file->size);
 }
 
+/* What other messages look like when they are read as a TensorProto, or lack. */
+static bool check_tensor(tw_onnx *im, const Onnx__TensorProto *t)
+{
+    if (t->has_data_location && t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
+        return tw_error(im->ctx, im->loc,
+                        "the tensor has external data, which only models may have; its file must "
+                        "hold the data itself");
+    return (t->data_type != ONNX__TENSOR_PROTO__DATA_TYPE__UNDEFINED && !t->segment) ||
+           tw_error(im->ctx, im->loc, "not a valid TensorProto, which is expected here: it has %s",
+                    t->segment ? "segments, or is a SequenceProto or OptionalProto"
+                               : "no element type");
+}
+
 static bool read_tensor(tw_onnx *im, const Onnx__TensorProto *t, tw_array *out)
 {
     tw_type type;
+    if (!check_tensor(im, t))
+        return false;
     *out = (tw_array){.name = tw_onnx_text(t->name)};
     const void *data = tw_onnx_tensor_data(im, t, out->name, &type, &out->size);
     if (!data)
@@ -140,9 +157,10 @@ static bool read_value(tw_context *ctx, const char *path, const Onnx__ValueInfoP
     }
 }
 
-/* Reads the files PREFIX0.pb and so on for the values, those in `skip` not counted. */
+/* Reads the files PREFIX0.pb and so on for the values, those in `skip` not counted; tells how many
+ * files there may be. */
 static bool read_numbered(tw_context *ctx, const char *prefix, Onnx__ValueInfoProto *const *values,
-                          size_t n, tw_map *skip, tw_arrays *out)
+                          size_t n, tw_map *skip, tw_arrays *out, size_t *numbers)
 {
     array_list list = {.arena = tw_context_arena(ctx)};
     size_t number = 0;
@@ -157,7 +175,36 @@ static bool read_numbered(tw_context *ctx, const char *prefix, Onnx__ValueInfoPr
             return false;
     }
     *out = (tw_arrays){.items = list.items.data, .n = list.items.len};
+    *numbers = number;
     return true;
+}
+
+/* Whether the name is PREFIX, a number and ".pb"; n and more are surplus, and so are numbers that
+ * are written otherwise than the n files' are. */
+static bool is_surplus(const char *name, const char *prefix, size_t n)
+{
+    size_t len = strlen(prefix);
+    if (strncmp(name, prefix, len) != 0)
+        return false;
+    const char *number = name + len;
+    size_t digits = strspn(number, "0123456789");
+    if (!digits || strcmp(number + digits, ".pb") != 0)
+        return false;
+    return digits > 9 || (digits > 1 && *number == '0') || strtoul(number, NULL, 10) >= n;
+}
+
+bool tw_onnx_check_numbered(tw_context *ctx, const char *folder, const char *kind, size_t n)
+{
+    bool fine = true;
+    const char *prefix = tw_arena_printf(tw_context_arena(ctx), "%s_", kind);
+    DIR *dir = opendir(folder);
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        if (is_surplus(e->d_name, prefix, n))
+            fine = tw_error(ctx, NULL, "%s/%s belongs to no %s: the model has %zu, numbered from 0",
+                            folder, e->d_name, kind, n);
+    if (dir)
+        closedir(dir);
+    return fine;
 }
 
 static const Onnx__GraphProto *read_graph(tw_context *ctx, const char *model)
@@ -202,7 +249,7 @@ bool tw_onnx_read_input(tw_context *ctx, const char *model, const char *name, co
 }
 
 static bool read_inputs(tw_context *ctx, const Onnx__GraphProto *g, const char *prefix,
-                        tw_arrays *out)
+                        tw_arrays *out, size_t *numbers)
 {
     tw_map initializers = tw_map_make(tw_context_arena(ctx));
     for (size_t i = 0; i < g->n_initializer; i++)
@@ -211,20 +258,21 @@ static bool read_inputs(tw_context *ctx, const Onnx__GraphProto *g, const char *
         if (g->sparse_initializer[i]->values)
             tw_map_put_str(&initializers, tw_onnx_text(g->sparse_initializer[i]->values->name),
                            g->sparse_initializer[i]);
-    return read_numbered(ctx, prefix, g->input, g->n_input, &initializers, out);
+    return read_numbered(ctx, prefix, g->input, g->n_input, &initializers, out, numbers);
 }
 
 static bool read_outputs(tw_context *ctx, const Onnx__GraphProto *g, const char *prefix,
-                         tw_arrays *out)
+                         tw_arrays *out, size_t *numbers)
 {
     tw_map none = tw_map_make(tw_context_arena(ctx));
-    return read_numbered(ctx, prefix, g->output, g->n_output, &none, out);
+    return read_numbered(ctx, prefix, g->output, g->n_output, &none, out, numbers);
 }
 
 bool tw_onnx_read_outputs(tw_context *ctx, const char *model, const char *prefix, tw_arrays *out)
 {
     const Onnx__GraphProto *g = read_graph(ctx, model);
-    return g && read_outputs(ctx, g, prefix, out);
+    size_t numbers;
+    return g && read_outputs(ctx, g, prefix, out, &numbers);
 }
 
 bool tw_onnx_read_data_set(tw_context *ctx, const char *model, const char *folder,
@@ -232,6 +280,9 @@ bool tw_onnx_read_data_set(tw_context *ctx, const char *model, const char *folde
 {
     const Onnx__GraphProto *g = read_graph(ctx, model);
     tw_arena *arena = tw_context_arena(ctx);
-    return g && read_inputs(ctx, g, tw_arena_printf(arena, "%s/input_", folder), inputs) &&
-           read_outputs(ctx, g, tw_arena_printf(arena, "%s/output_", folder), outputs);
+    size_t in, out;
+    return g && read_inputs(ctx, g, tw_arena_printf(arena, "%s/input_", folder), inputs, &in) &&
+           read_outputs(ctx, g, tw_arena_printf(arena, "%s/output_", folder), outputs, &out) &&
+           tw_onnx_check_numbered(ctx, folder, "input", in) &&
+           tw_onnx_check_numbered(ctx, folder, "output", out);
 }

@@ -24,9 +24,13 @@ bool tw_onnx_read_input(tw_context *ctx, const char *model, const char *name, co
                         tw_arrays *out);
 
 /* Reads a test set for the model; the arrays get the names of the model's inputs and outputs. Those
- * without a file are left out. False with a diagnostic. */
+ * without a file are left out. False with a diagnostic, also when a file has no such value. */
 bool tw_onnx_read_data_set(tw_context *ctx, const char *model, const char *folder,
                            tw_arrays *inputs, tw_arrays *outputs);
+
+/* Whether the folder has no file KIND_N.pb with an N that is not below n; a diagnostic names each.
+ */
+bool tw_onnx_check_numbered(tw_context *ctx, const char *folder, const char *kind, size_t n);
 
 /* The outputs alone, from the files PREFIX0.pb and so on. */
 bool tw_onnx_read_outputs(tw_context *ctx, const char *model, const char *prefix, tw_arrays *out);

@@ -26,6 +26,7 @@ typedef struct scan {
     tw_context *ctx;
     tw_loc loc;
     tw_arena *arena;
+    const ProtobufCMessageDescriptor *root;
     const unsigned char *data, *at;
     frame stack[TW_ONNX_MAX_DEPTH];
     size_t depth;
@@ -44,8 +45,11 @@ typedef struct field {
 
 static bool fail(scan *s, const char *what)
 {
-    return tw_error(s->ctx, s->loc, "not a valid ONNX model: %s at byte %zu", what,
-                    (size_t)(s->at - s->data));
+    size_t at = (size_t)(s->at - s->data);
+    if (s->root == &onnx__model_proto__descriptor)
+        return tw_error(s->ctx, s->loc, "not a valid ONNX model: %s at byte %zu", what, at);
+    return tw_error(s->ctx, s->loc, "not a valid %s, which is expected here: %s at byte %zu",
+                    s->root->short_name, what, at);
 }
 
 bool tw_onnx_varint(const unsigned char **at, const unsigned char *end, uint64_t *out)
@@ -299,7 +303,7 @@ ProtobufCMessage *tw_onnx_unpack(tw_context *ctx, tw_loc loc, tw_arena *arena,
                                  size_t size)
 {
     scan *s = TW_NEW(arena, scan);
-    *s = (scan){.ctx = ctx, .loc = loc, .arena = arena, .data = data, .at = data};
+    *s = (scan){.ctx = ctx, .loc = loc, .arena = arena, .root = root, .data = data, .at = data};
     if (!open_message(s, root, data + size))
         return NULL;
     while (s->depth > 0)
