@@ -199,6 +199,30 @@ bool tw_lower_concat(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
 
 /* ---- Padding ---- */
 
+/* max(0, -pad): how many elements a pad takes away. */
+static tw_expr cropped(const tw_stage *s, tw_expr pad)
+{
+    tw_context *ctx = s->l->ctx;
+    return tw_expr_range(pad, NULL, 0).lo >= 0
+               ? tw_stage_int(s, 0)
+               : tw_expr_binary(ctx, TW_EXPR_MAX, tw_expr_mulc(ctx, pad, -1), tw_stage_int(s, 0));
+}
+
+/* What negative pads leave of the axis repeats; where they leave nothing, any element is read. */
+static tw_expr wrap_index(const tw_stage *s, tw_expr at, tw_expr size, tw_expr begin, tw_expr end)
+{
+    tw_context *ctx = s->l->ctx;
+    tw_expr low = cropped(s, begin), away = tw_expr_add(ctx, low, cropped(s, end));
+    tw_expr period = tw_expr_sub(ctx, size, away);
+    bool nothing = !tw_is_size(away, 0) && tw_expr_range(period, NULL, 0).lo < 1;
+    if (nothing)
+        period = tw_expr_binary(ctx, TW_EXPR_MAX, period, tw_stage_int(s, 1));
+    at = tw_expr_binary(ctx, TW_EXPR_MOD, tw_expr_sub(ctx, at, low), period);
+    at = tw_expr_add(ctx, low, at);
+    tw_expr last = tw_expr_addc(ctx, size, -1);
+    return nothing ? tw_stage_clamp(s, at, tw_stage_int(s, 0), last) : at;
+}
+
 /* The position in the operand of position `at` (from the operand's beginning) outside it. */
 static tw_expr pad_index(const tw_stage *s, const char *mode, tw_expr at, tw_expr size,
                          tw_expr begin, tw_expr end)
@@ -208,7 +232,7 @@ static tw_expr pad_index(const tw_stage *s, const char *mode, tw_expr at, tw_exp
     if (!strcmp(mode, "edge"))
         return tw_stage_clamp(s, at, tw_stage_int(s, 0), last);
     if (!strcmp(mode, "wrap"))
-        return tw_expr_binary(ctx, TW_EXPR_MOD, at, size);
+        return wrap_index(s, at, size, begin, end);
     if (tw_is_size(size, 1))
         return tw_stage_int(s, 0);
     tw_expr period = tw_expr_mulc(ctx, last, 2);

@@ -228,6 +228,30 @@ def random():
     yield onnx("Dropout", [x, np.array(0, F32), np.array(True)], outputs=2, const=(1, 2))
 
 
+def wide_windows():
+    """Windows wider than the padded input, which ceil_mode allows by less than a stride."""
+    for size, kernel, stride, pads in ((2, 3, 2, [0, 0]), (2, 4, 3, [0, 0]), (1, 5, 3, [1, 1]),
+                                       (3, 6, 4, [0, 0]), (2, 3, 2, [1, 0])):
+        attrs = {"kernel_shape": [kernel], "strides": [stride], "pads": pads, "ceil_mode": 1}
+        x = rand(1, 2, size)
+        yield onnx("MaxPool", [x], attrs)
+        yield onnx("MaxPool", [x], attrs, outputs=2)
+        yield onnx("LpPool", [x], attrs)
+        yield onnx("AveragePool", [x], attrs)
+        yield onnx("AveragePool", [x], {**attrs, "count_include_pad": 1})
+    yield onnx("MaxPool", [rand(1, 2, 4, 2)], {"kernel_shape": [3, 3], "strides": [2, 2],
+                                               "ceil_mode": 1})
+
+
+def cropping_pads():
+    x = np.arange(6, dtype=F32)
+    for mode, pads in itertools.product(("wrap", "edge", "reflect", "constant"), (
+            [-1, 1], [2, -2], [-2, 3], [-2, -1], [-5, 0])):
+        for const in ((), (1,)):
+            yield onnx("Pad", [x, np.array(pads, np.int64)], {"mode": mode}, const=const)
+    yield onnx("Pad", [rand(4, 5), np.array([-1, 3, 2, -2], np.int64)], {"mode": "wrap"})
+
+
 def cases():
     yield from deform()
     yield from roi_align()
@@ -240,3 +264,5 @@ def cases():
     yield from first_versions()
     yield from sparse_constants()
     yield from random()
+    yield from wide_windows()
+    yield from cropping_pads()

@@ -35,6 +35,7 @@ from common import Report, Tilewright, load, relative_error  # noqa: E402
 # on it.
 REFUSED = {
     "Expand": "how many elements it has must be known",
+    "Pad": "how many elements it has must be known",
     "GatherND": "the number of dimensions of the result depends on the last size",
 }
 ALWAYS = 4  # cases of an operator that --every takes all of

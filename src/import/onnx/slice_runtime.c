@@ -120,13 +120,20 @@ static tw_value *source(tw_gb *g, tw_value *at, tw_value *size, const char *mode
 {
     tw_value *zero = tw_onnx_number(g, 0), *one = tw_onnx_number(g, 1);
     tw_value *last = MAX(SUB(size, one), zero);
-    if (!strcmp(mode, "wrap"))
-        return tw_gb_binary(g, TW_GRAPH_MOD, at, MAX(size, one));
     if (strcmp(mode, "reflect"))
         return MAX(MIN(at, last), zero);
     tw_value *period = MAX(ADD(last, last), one);
     tw_value *m = tw_gb_binary(g, TW_GRAPH_MOD, at, period);
     return MIN(m, SUB(ADD(last, last), m));
+}
+
+/* Likewise where what the pads leave repeats: the positions from 0 or, where the beginning is
+ * cropped, -begin, to `size`, or `end` where that is less. */
+static tw_value *wrapped(tw_gb *g, tw_value *at, tw_value *size, tw_value *begin, tw_value *end)
+{
+    tw_value *low = MAX(tw_gb_unary(g, TW_GRAPH_NEG, begin), tw_onnx_number(g, 0));
+    tw_value *period = MAX(SUB(MIN(size, end), low), tw_onnx_number(g, 1));
+    return ADD(low, tw_gb_binary(g, TW_GRAPH_MOD, SUB(at, low), period));
 }
 
 tw_value *tw_onnx_pad_axis(tw_gb *g, tw_value *x, unsigned axis, tw_value *begin, tw_expr size,
@@ -144,7 +151,10 @@ tw_value *tw_onnx_pad_axis(tw_gb *g, tw_value *x, unsigned axis, tw_value *begin
         dims[i] = i == axis ? size : x->type->dims[i];
     if (constant && tw_expr_is_const(old) && old->value == 0)
         return tw_gb_expand(g, value, rank, dims);
-    tw_value *y = tw_gb_gather(g, x, source(g, at, has, mode), axis);
+    tw_value *from = strcmp(mode, "wrap")
+                         ? source(g, at, has, mode)
+                         : wrapped(g, at, has, begin, SUB(tw_onnx_size_value(g, size), begin));
+    tw_value *y = tw_gb_gather(g, x, from, axis);
     if (!constant || !y)
         return y;
     tw_value *inside = tw_gb_binary(

@@ -107,13 +107,15 @@ bool tw_onnx_window_sizes(tw_onnx_node *n, tw_onnx_window *w, const tw_expr *siz
         }
         tw_expr padded = tw_expr_add(ctx, tw_expr_add(ctx, sizes[i], w->begin[i]), w->end[i]);
         tw_expr room = tw_expr_sub(ctx, padded, tw_onnx_window_extent(n, w, i));
-        if (tw_expr_range(room, NULL, 0).hi < 0)
+        /* with ceil_mode a window may hang out at the end by less than a stride */
+        tw_expr spare = tw_expr_addc(ctx, room, ceil_mode ? w->strides[i] - 1 : 0);
+        if (tw_expr_range(spare, NULL, 0).hi < 0)
             return tw_onnx_error(n,
                                  "the window does not fit into spatial axis %u of the input "
                                  "(window %s, padded size %s)",
                                  i, tw_print_expr(ctx, tw_onnx_window_extent(n, w, i), NULL),
                                  tw_print_expr(ctx, padded, NULL));
-        if (!tw_gb_check(n->g, room,
+        if (!tw_gb_check(n->g, spare,
                          "the window does not fit into the input (window %s, padded size %s)",
                          tw_print_expr(ctx, tw_onnx_window_extent(n, w, i), NULL),
                          tw_print_expr(ctx, padded, NULL)))
