@@ -6,12 +6,12 @@
  *   tw_rt_sequence_erase   sequence[, position] -> sequence; the last one when it is left out
  *   tw_rt_sequence_at      sequence, position -> tensor
  *   tw_rt_sequence_length  sequence -> i64
- *   tw_rt_sequence_concat  sequence -> tensor; params: axis, whether it is a new one
- *   tw_rt_sequence_split   x[, sizes] -> sequence of parts of x, which have that size (a scalar;
- * the last one may be smaller) or these sizes (a vector), else 1; params: axis, whether parts of
- * size 1 keep it tw_rt_sequence_held    sequence -> itself; fails when it is 0, an optional that
- * holds nothing tw_rt_sequence_mark    -> i64, for: tw_rt_sequence_keep    mark, sequences -> mark,
- * sequences; all others made since are dropped */
+ *   tw_rt_sequence_concat  sequence[, sizes of the result when it has none] -> tensor; params:
+ * axis, whether it is a new one tw_rt_sequence_split   x[, sizes] -> sequence of parts of x, which
+ * have that size (a scalar; the last one may be smaller) or these sizes (a vector), else 1; params:
+ * axis, whether parts of size 1 keep it tw_rt_sequence_held    sequence -> itself; fails when it is
+ * 0, an optional that holds nothing tw_rt_sequence_mark    -> i64, for: tw_rt_sequence_keep mark,
+ * sequences -> mark, sequences; all others made since are dropped */
 #include "runtime/model.h"
 #include "runtime/routines.h"
 #include "runtime/sequence.h"
@@ -186,10 +186,14 @@ static size_t product(const int64_t *dims, uint32_t from, uint32_t to)
 }
 
 /* The result's dims from those of the items, which must be the same but along an axis that is
- * there. */
+ * there. Of no items they are `empty` (NULL: an error). */
 static bool concat_dims(const tw_abi_host *host, const tw_sequence *s, uint32_t axis, bool fresh,
-                        tw_abi_value *out)
+                        const tw_abi_value *empty, tw_abi_value *out)
 {
+    if (!s->n && empty) {
+        memcpy(out->dims, empty->data, out->rank * sizeof *out->dims);
+        return true;
+    }
     if (!s->n)
         return fail(host, "there is nothing to join in a sequence of 0");
     const tw_abi_value *first = &s->list->items[0]->value;
@@ -213,12 +217,12 @@ static bool concat_dims(const tw_abi_host *host, const tw_sequence *s, uint32_t 
 int32_t tw_rt_sequence_concat(const tw_abi_host *host, const tw_abi_value *in, uint32_t n_in,
                               tw_abi_value *out, uint32_t n_out, const int64_t *params)
 {
-    (void)n_in;
     (void)n_out;
     tw_sequence s;
+    const tw_abi_value *empty = n_in > 1 ? &in[1] : NULL;
     uint32_t axis = (uint32_t)params[0];
     bool fresh = params[1];
-    if (!find(host, in, &s) || !concat_dims(host, &s, axis, fresh, out) ||
+    if (!find(host, in, &s) || !concat_dims(host, &s, axis, fresh, empty, out) ||
         !tw_rt_provide(host, out))
         return 1;
     size_t outer = product(out->dims, 0, axis), bytes = tw_rt_elem_bytes(out->elem);

@@ -59,7 +59,131 @@ g (float[n, 3] x, float limit, int64 most) => (%s) {
 GROW_FEEDS = [dict(x=rows(5)[0], limit=np.array(v, F32), most=i64(m))
               for v, m in ((0, 9), (7, 5), (1000, 4), (1000, 0), (40, 5))]
 
+# Rows of several types for as many trips as a condition decides: the format takes more inputs, the
+# greatest number of trips, and what is read behind the loop.
+ROWS = """
+g (float[3] x, int64 stop%s) => (float[3] y, float[k, 3] a, bool[k] b, int64[k] c,
+    float16[k, 1, 3] d, float[k, 3] e) {
+  zero = Constant <value_int = 0> ()
+  start = Greater (stop, zero)
+  y, a, b, c, d = Loop (%s, start, x) <body = body (int64 i, bool go, float[3] s)
+      => (bool more, float[3] next, float[3] p, bool q, int64 r, float16[1, 3] h) {
+    one = Constant <value_int = 1> ()
+    end = Add (i, one)
+    more = Less (end, stop)
+    half = Constant <value_float = 0.5> ()
+    less = Mul (s, half)
+    next = Add (less, x)
+    p = Identity (s)
+    two = Constant <value_int = 2> ()
+    odd = Mod (i, two)
+    q = Cast <to = 9> (odd)
+    r = Mul (i, stop)
+    flat = Constant <value_ints = [1, 3]> ()
+    matrix = Reshape (next, flat)
+    h = Cast <to = 10> (matrix)
+  }>
+  numbers = Cast <to = 1> (c)
+  shape = Constant <value_ints = [-1, 1]> ()
+  column = Reshape (numbers, shape)
+  e = Add (a, column)
+}
+"""
+STOPS = [dict(x=np.array([1, -2, 3], F32), stop=i64(k)) for k in (0, 1, 4, 1000)]
+
 CASES = {
+    "rows until a condition": (ROWS % ("", ""), STOPS),
+    "rows of at most INT64_MAX trips": (
+        ROWS.replace("zero = ", "most = Constant <value_int = 9223372036854775807> ()\n  zero = ", 1)
+        % ("", "most"), STOPS),
+    "rows of at most a few trips": (
+        ROWS.replace("zero = ", "most = Constant <value_int = 6> ()\n  zero = ", 1)
+        % ("", "most"), STOPS),
+    "rows of at most a number of trips": (
+        ROWS % (", int64 most", "most"),
+        [{**f, "most": i64(m)} for f in STOPS for m in (-1, 0, 3, 999, 2**40, 2**63 - 1)]),
+    "rows of symbolic sizes": ("""
+      g (float[n, m] x, float[m] limit) => (float[k, n, m] a, int64[k, m] b, float[n, m] y) {
+        start = Constant <value_int = 1> ()
+        go = Cast <to = 9> (start)
+        y, a, b = Loop (, go, x) <body = body (int64 i, bool c, float[n, m] s)
+            => (bool more, float[n, m] next, float[n, m] p, int64[m] q) {
+          next = Add (s, x)
+          p = Mul (s, limit)
+          axis = Constant <value_ints = [0]> ()
+          sums = ReduceSum <keepdims = 0> (next, axis)
+          q = Cast <to = 7> (sums)
+          largest = ReduceMax <keepdims = 0> (next)
+          most = ReduceMax <keepdims = 0> (limit)
+          more = Less (largest, most)
+        }>
+      }""", [dict(x=rows(n, width=m)[0], limit=np.full(m, v, F32))
+             for n, m, v in ((1, 1, 0), (2, 3, 60), (4, 5, 4000))]),
+    "rows whose sizes a trip decides": ("""
+      g (float[n] x, int64 size, int64 stop) => (float[k, a] y, float[k, a, 2] z) {
+        zero = Constant <value_int = 0> ()
+        start = Greater (stop, zero)
+        y, z = Loop (, start) <body = body (int64 i, bool c) => (bool more, float[p] row, float[p, 2] pair) {
+          one = Constant <value_int = 1> ()
+          next = Add (i, one)
+          more = Less (next, stop)
+          first = Constant <value_ints = [0]> ()
+          shape = Constant <value_ints = [1]> ()
+          end = Reshape (size, shape)
+          part = Slice (x, first, end)
+          f = Cast <to = 1> (i)
+          row = Add (part, f)
+          axis = Constant <value_ints = [-1]> ()
+          column = Unsqueeze (row, axis)
+          pair = Concat <axis = 1> (column, column)
+        }>
+      }""", [dict(x=np.arange(5, dtype=F32), size=i64(k), stop=i64(t))
+             for k, t in ((3, 1), (5, 4), (0, 2), (0, 0), (2, 300))]),
+    "rows of loops in a loop": ("""
+      g (float[3] x, int64 stop, int64 most) => (float[k, 3] y, float[j, 3] z, int64[j] last) {
+        zero = Constant <value_int = 0> ()
+        start = Greater (stop, zero)
+        none = Constant <value_float = 0.0> ()
+        y, z, last = Loop (, start, x) <body = body (int64 i, bool c, float[b, 3] s)
+            => (bool more, float[b2, 3] t, float[3] total, int64 count) {
+          one = Constant <value_int = 1> ()
+          next = Add (i, one)
+          more = Less (next, stop)
+          inner = Loop (most, c) <body = inside (int64 j, bool d) => (bool on, float[3] row) {
+            on = Less (j, i)
+            f = Cast <to = 1> (j)
+            row = Mul (x, f)
+          }>
+          axis = Constant <value_ints = [0]> ()
+          total = ReduceSum <keepdims = 0> (inner, axis)
+          shape = Shape <start = 0, end = 1> (inner)
+          count = Squeeze (shape)
+          t = Concat <axis = 0> (s, inner)
+        }>
+      }""".replace("start, x)", "start, begin)").replace(
+          "none = Constant <value_float = 0.0> ()",
+          "at = Constant <value_ints = [0]> ()\n begin = Unsqueeze (x, at)"),
+        [dict(x=np.array([1, -2, 3], F32), stop=i64(k), most=i64(m))
+         for k in (0, 1, 4, 20) for m in (0, 3, 2**50)]),
+    "rows beside a sequence": ("""
+      g (float[3] x, int64 stop) => (seq(float[]) s, float[k] sums, int64[k] lengths, int64 n) {
+        zero = Constant <value_int = 0> ()
+        start = Greater (stop, zero)
+        empty = SequenceEmpty <dtype = 1> ()
+        s, sums, lengths = Loop (, start, empty) <body = body (int64 i, bool c, seq(float[3]) t)
+            => (bool more, seq(float[3]) u, float sum, int64 length) {
+          one = Constant <value_int = 1> ()
+          next = Add (i, one)
+          more = Less (next, stop)
+          f = Cast <to = 1> (i)
+          item = Mul (x, f)
+          u = SequenceInsert (t, item)
+          e = SequenceAt (u, i)
+          sum = ReduceSum <keepdims = 0> (e)
+          length = SequenceLength (u)
+        }>
+        n = SequenceLength (s)
+      }""", STOPS),
     "append and concatenate along an axis": (
         GROW % ("float[k, 3] y, int64 length", "zero",
                 "y = ConcatFromSequence <axis = 0> (s)\n length = SequenceLength (s)"),
@@ -310,6 +434,19 @@ CASES = {
 
 # What a run or the compiler says: text, data (None: compiling fails), message.
 ERRORS = {
+    "rows of different sizes": ("""
+      g (float[3] x, int64 stop) => (float[a, b] y) {
+        yes = Constant <value_int = 1> ()
+        start = Cast <to = 9> (yes)
+        y = Loop (, start) <body = body (int64 i, bool c) => (bool more, float[n] row) {
+          more = Less (i, stop)
+          shape = Constant <value_ints = [1]> ()
+          end = Reshape (i, shape)
+          first = Constant <value_ints = [0]> ()
+          row = Slice (x, first, end)
+        }>
+      }""", dict(x=np.zeros(3, F32), stop=i64(2)),
+      "position 1 of a sequence of 3 has other sizes than the first"),
     "read behind the end": ("""
       g (seq(float[n, 3]) s, int64 p) => (float[a, 3] y) { y = SequenceAt (s, p) }""",
         dict(s=rows(1, 2, 3), p=i64(7)),
@@ -746,7 +883,7 @@ class Test:
     def strings(self):
         """Files of ONNX's own, which can hold text: through sequences and a loop."""
         graph = onnx.parser.parse_graph("""
-          g (seq(string[n]) s, int64 most) => (seq(string[]) y, string[m] all, string[a] last) {
+          g (seq(string[n]) s, int64 most) => (seq(string[]) y, string[m] all, string[a] last, string[k, a] rows) {
             y = Loop (most, , s) <body = body (int64 i, bool c, seq(string[n]) t) => (bool c2, seq(string[n]) u) {
               c2 = Identity (c)
               e = SequenceAt (t, i)
@@ -756,6 +893,11 @@ class Test:
             all = ConcatFromSequence <axis = 0> (y)
             minus = Constant <value_int = -1> ()
             last = SequenceAt (y, minus)
+            start = Cast <to = 9> (minus)
+            rows = Loop (, start) <body = list (int64 i, bool c) => (bool c2, string[a] row) {
+              c2 = Less (i, most)
+              row = StringConcat (last, last)
+            }>
           }""")
         model = onnx.helper.make_model(graph, ir_version=9,
                                        opset_imports=[onnx.helper.make_opsetid("", 20)])
@@ -774,7 +916,9 @@ class Test:
         files = {"input_0": sequence(text), "output_0": sequence(steps),
                  "input_1": onnx.numpy_helper.from_array(i64(2)),
                  "output_1": onnx.numpy_helper.from_array(np.array(sum(steps, []), object)),
-                 "output_2": onnx.numpy_helper.from_array(np.array(steps[-1], object))}
+                 "output_2": onnx.numpy_helper.from_array(np.array(steps[-1], object)),
+                 "output_3": onnx.numpy_helper.from_array(
+                     np.array([[w + w for w in steps[-1]]] * 3, object))}
         for name, proto in files.items():
             with open(os.path.join(folder, name + ".pb"), "wb") as out:
                 out.write(proto.SerializeToString())

@@ -35,6 +35,12 @@ static unsigned count_open(const tw_onnx_loop *l)
     return n;
 }
 
+/* Stacks that the operation itself makes. */
+static unsigned count_scans(const tw_onnx_loop *l)
+{
+    return l->listed ? 0 : l->n_stacks;
+}
+
 static tw_type with_dims(tw_onnx_loop *l, tw_type type, const tw_expr *dims)
 {
     return tw_type_tensor(l->g->ctx, type->elem, type->rank, dims, NULL);
@@ -63,9 +69,22 @@ static bool bind_arguments(tw_onnx_loop *l)
     return true;
 }
 
+/* An empty sequence for each stack; once, however often the body is imported. */
+static bool make_lists(tw_onnx_loop *l)
+{
+    if (l->lists || !l->listed)
+        return true;
+    l->lists = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->n_stacks);
+    for (unsigned i = 0; i < l->n_stacks; i++)
+        if (!(l->lists[i] = tw_onnx_handle_routine(l->n, "make", NULL, 0, NULL, 0)))
+            return false;
+    return true;
+}
+
 bool tw_onnx_loop_open(tw_onnx_loop *l)
 {
-    unsigned n = 0, states = l->n_states, extra = count_open(l) + l->counted;
+    unsigned n = 0, states = l->n_states, scans = count_scans(l);
+    unsigned extra = count_open(l) + l->counted + l->n_stacks;
     tw_value **operands = TW_NEW_ARRAY(l->n->im->arena, tw_value *, 2 + states + extra);
     operands[n++] = l->trips;
     operands[n++] = l->go;
@@ -76,9 +95,13 @@ bool tw_onnx_loop_open(tw_onnx_loop *l)
             return false;
     if (l->counted)
         operands[n++] = tw_onnx_loop_scalar(l->g, TW_I64, 0);
-    l->op = tw_onnx_region_op(l->n, TW_GRAPH_LOOP, operands, n, n - 2 + l->n_stacks);
-    if (l->n_stacks)
-        tw_op_set_attr(l->op, "scans", tw_attr_int(l->g->ctx, l->n_stacks));
+    if (!make_lists(l))
+        return false;
+    for (unsigned i = 0; l->listed && i < l->n_stacks; i++)
+        operands[n++] = l->lists[i];
+    l->op = tw_onnx_region_op(l->n, TW_GRAPH_LOOP, operands, n, n - 2 + scans);
+    if (scans)
+        tw_op_set_attr(l->op, "scans", tw_attr_int(l->g->ctx, scans));
     l->here = l->g->b;
     l->known_sizes = l->n->im->sizes.len;
     l->handles = l->n->im->handles;
@@ -207,13 +230,18 @@ bool tw_onnx_loop_settle(tw_onnx_loop *l)
 
 /* ---- Results ---- */
 
+static void *too_deep(tw_onnx_loop *l, tw_type row)
+{
+    return tw_gb_error(l->g, "rows of %s: their stack has more than %d dimensions",
+                       tw_gb_type_text(l->g, row), TW_MAX_RANK);
+}
+
 /* The stack of `rows` rows of that type. */
 static tw_type stack_of(tw_onnx_loop *l, tw_type row, tw_expr rows)
 {
     tw_expr dims[TW_MAX_RANK];
     if (row->rank + 1 > TW_MAX_RANK)
-        return tw_gb_error(l->g, "rows of %s: their stack has more than %d dimensions",
-                           tw_gb_type_text(l->g, row), TW_MAX_RANK);
+        return too_deep(l, row);
     dims[0] = rows;
     for (unsigned d = 0; d < row->rank; d++) {
         dims[d + 1] = row->dims[d];
@@ -224,32 +252,59 @@ static tw_type stack_of(tw_onnx_loop *l, tw_type row, tw_expr rows)
     return tw_type_tensor(l->g->ctx, row->elem, row->rank + 1, dims, NULL);
 }
 
-/* Sequences that a trip makes and no state keeps go when it ends. */
-static bool drop_sequences(tw_onnx_loop *l)
+/* Whether an output is yielded as a handle: a state, or a stack behind the states. */
+static bool is_handle(const tw_onnx_loop *l, unsigned output)
 {
-    unsigned n = 0;
-    tw_value **handles = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->n_states + 1);
+    return output < l->n_states ? tw_onnx_loop_holds(l, output) : l->listed;
+}
+
+/* Sequences that a trip makes and no state keeps go when it ends. `values`: what is yielded for
+ * states and stacks. */
+static bool drop_sequences(tw_onnx_loop *l, tw_value **values)
+{
+    unsigned n = 0, all = l->n_states + l->n_stacks;
+    tw_value **handles = TW_NEW_ARRAY(l->n->im->arena, tw_value *, all + 1);
     if (l->n->im->handles == l->handles)
         return true;
-    for (unsigned i = 0; i < l->n_states; i++)
-        if (tw_onnx_loop_holds(l, i))
-            handles[n++] = l->out[1 + i];
+    for (unsigned i = 0; i < all; i++)
+        if (is_handle(l, i))
+            handles[n++] = values[i];
     if (!tw_onnx_keep_only(l->n, l->op, handles, n))
         return false;
     n = 0;
-    for (unsigned i = 0; i < l->n_states; i++)
-        if (tw_onnx_loop_holds(l, i))
-            l->out[1 + i] = handles[n++];
+    for (unsigned i = 0; i < all; i++)
+        if (is_handle(l, i))
+            values[i] = handles[n++];
     return true;
+}
+
+/* What is yielded for states and stacks; NULL with an error. */
+static tw_value **find_yielded(tw_onnx_loop *l)
+{
+    const tw_region *region = &l->op->regions[0];
+    unsigned all = l->n_states + l->n_stacks, first = region->n_args - l->n_stacks;
+    tw_value **values = TW_NEW_ARRAY(l->n->im->arena, tw_value *, all + 1);
+    memcpy(values, l->out + 1, all * sizeof *values);
+    for (unsigned i = 0; l->listed && i < l->n_stacks; i++) {
+        tw_value *operands[2] = {region->args[first + i], values[l->n_states + i]};
+        values[l->n_states + i] = tw_onnx_handle_routine(l->n, "insert", operands, 2, NULL, 0);
+        if (!values[l->n_states + i])
+            return NULL;
+    }
+    return drop_sequences(l, values) ? values : NULL;
 }
 
 static bool yield_all(tw_onnx_loop *l)
 {
     unsigned n = 0, states = l->n_states;
+    tw_value **yielded = find_yielded(l);
     tw_value **values =
         TW_NEW_ARRAY(l->n->im->arena, tw_value *, 2 + states + count_open(l) + l->n_stacks);
-    for (unsigned i = 0; i <= states; i++)
-        values[n++] = l->out[i];
+    if (!yielded)
+        return false;
+    values[n++] = l->out[0];
+    for (unsigned i = 0; i < states; i++)
+        values[n++] = yielded[i];
     for (unsigned i = 0; i < states; i++)
         if (is_open(l, i) && !(values[n++] = tw_onnx_sizes_of(l->g, l->out[1 + i])))
             return false;
@@ -257,7 +312,7 @@ static bool yield_all(tw_onnx_loop *l)
         !(values[n++] = tw_gb_binary_scalar(l->g, TW_GRAPH_ADD, l->op->regions[0].args[0], 1)))
         return false;
     for (unsigned i = 0; i < l->n_stacks; i++)
-        values[n++] = l->out[1 + states + i];
+        values[n++] = yielded[states + i];
     tw_onnx_yield(l->n, values, n);
     return true;
 }
@@ -288,6 +343,43 @@ static bool bind_results(tw_onnx_loop *l)
     return true;
 }
 
+/* The stack that a list of rows of that type is. A size that only a trip knows is the list's; when
+ * the list is empty, 0. */
+static tw_value *stack_list(tw_onnx_loop *l, tw_value *list, tw_type row, tw_expr rows)
+{
+    tw_onnx_result result = {.elem = row->elem, .rank = row->rank + 1};
+    tw_expr empty[TW_MAX_RANK];
+    if (result.rank > TW_MAX_RANK)
+        return too_deep(l, row);
+    result.dims[0] = rows;
+    empty[0] = tw_gb_const(l->g, 0);
+    for (unsigned d = 0; d < row->rank; d++) {
+        bool inner = is_inner(l, row->dims[d]);
+        result.dims[1 + d] = inner ? tw_onnx_new_size(l->n) : row->dims[d];
+        empty[1 + d] = inner ? empty[0] : row->dims[d];
+    }
+    tw_value *none = tw_gb_splat(l->g, TW_BOOL, 0, result.rank, empty);
+    tw_value *out, *operands[2] = {list, none ? tw_onnx_sizes_of(l->g, none) : NULL};
+    return tw_onnx_routine(l->n, "sequence_concat", operands, 2, (int64_t[]){0, 1}, 2, &result, 1,
+                           &out)
+               ? out
+               : NULL;
+}
+
+/* `declared`: how many rows the model says that there are, or NULL. */
+static bool stack_lists(tw_onnx_loop *l, tw_expr declared)
+{
+    tw_value *length, **lists = l->results + l->n_states;
+    tw_onnx_result scalar = {.elem = TW_I64};
+    if (!tw_onnx_routine(l->n, "sequence_length", lists, 1, NULL, 0, &scalar, 1, &length))
+        return false;
+    tw_expr rows = tw_onnx_bind_size(l->n, length, declared, "number of trips");
+    for (unsigned i = 0; rows && i < l->n_stacks; i++)
+        if (!(lists[i] = stack_list(l, lists[i], l->out[1 + l->n_states + i]->type, rows)))
+            return false;
+    return rows != NULL;
+}
+
 /* Of stacks with room for all rows, those that there are. */
 static bool cut_stacks(tw_onnx_loop *l)
 {
@@ -303,21 +395,22 @@ static bool cut_stacks(tw_onnx_loop *l)
 
 bool tw_onnx_loop_close(tw_onnx_loop *l, tw_expr rows)
 {
-    unsigned first = l->op->n_results - l->n_stacks;
-    if (!drop_sequences(l) || !yield_all(l))
+    unsigned first = l->op->n_results - count_scans(l);
+    if (!yield_all(l))
         return false;
     l->g->b = l->here;
     for (unsigned i = 0; i < first; i++)
         l->op->results[i].type = tw_operand(l->op, 2 + i)->type;
-    for (unsigned i = 0; i < l->n_stacks; i++) {
+    for (unsigned i = 0; i < count_scans(l); i++) {
         tw_type type = stack_of(l, l->out[1 + l->n_states + i]->type, rows);
         if (!type || !tw_gb_check_type(l->g, type))
             return false;
         l->op->results[first + i].type = type;
     }
     l->results = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->n_states + l->n_stacks + 1);
-    return bind_results(l) && tw_gb_verify(l->g, l->op) &&
-           (!l->counted || !l->n_stacks || cut_stacks(l));
+    if (!bind_results(l) || !tw_gb_verify(l->g, l->op))
+        return false;
+    return l->listed ? stack_lists(l, rows) : !l->counted || !l->n_stacks || cut_stacks(l);
 }
 
 /* ---- Bodies that C code makes ---- */

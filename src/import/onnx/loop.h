@@ -7,7 +7,9 @@
 
 /* States may change sizes from trip to trip: such a state has a vector of its sizes as a state
  * beside it, from which binds make symbols within each trip and behind the loop. When only the run
- * knows how many rows there will be, the trips are counted by one more state. */
+ * knows how many rows there will be, but they cannot be many, there is room for all and the trips
+ * are counted by one more state. When they may be many, each stack is a sequence that each trip
+ * appends its row to, a handle as one more state, and is made a tensor of behind the loop. */
 typedef struct tw_onnx_loop {
     tw_onnx_node *n;
     tw_gb *g;
@@ -20,6 +22,8 @@ typedef struct tw_onnx_loop {
     tw_onnx_content *contents; /* of the states, those that are handles; NULL: all are tensors */
     uint32_t *open;            /* per state: axes whose sizes change, as bits */
     bool counted;              /* the number of rows is */
+    bool listed;               /* stacks are sequences */
+    tw_value **lists;          /* these, empty */
     tw_op *op;
     tw_builder here;    /* where op stands */
     size_t known_sizes; /* symbols that were there before the body */
@@ -44,7 +48,8 @@ static inline bool tw_onnx_loop_holds(const tw_onnx_loop *l, unsigned state)
 /* Takes the operation and what was said of it away, to begin anew. */
 void tw_onnx_loop_drop(tw_onnx_loop *l);
 /* Ends the body, goes on behind the operation, and sets the results. `rows`: how many rows there
- * are, or when they are counted how many there may be. */
+ * are; when they are counted how many there may be; when they are listed how many the model
+ * declares, or NULL. */
 bool tw_onnx_loop_close(tw_onnx_loop *l, tw_expr rows);
 
 tw_value *tw_onnx_loop_scalar(tw_gb *g, tw_elem elem, int64_t value);

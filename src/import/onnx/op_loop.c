@@ -11,8 +11,9 @@
  * start with; where it gives other sizes, once more with sizes of its own for these. */
 #include "import/onnx/loop.h"
 
-/* Most trips that sizes are made room for, or that a body is repeated for. */
-enum { MAX_ROWS = 1 << 24, MAX_UNROLLED = 64 };
+/* Most rows that room is made for before it is known how many there will be, and most trips that a
+ * body is repeated for. */
+enum { MAX_ROWS = 256, MAX_UNROLLED = 64 };
 
 tw_value *tw_onnx_loop_argument(tw_onnx_loop *l, tw_value *x, unsigned input)
 {
@@ -76,6 +77,24 @@ static tw_expr declared_rows(tw_onnx_loop *l)
     return hint[0];
 }
 
+static bool is_few(tw_expr size)
+{
+    int64_t count;
+    return size && tw_expr_as_const(size, &count) && count <= MAX_ROWS;
+}
+
+/* Whether rows are to be listed, for there may be many and a condition decides. A list cannot hold
+ * elements smaller than a byte. */
+static bool must_list(tw_onnx_loop *l)
+{
+    tw_expr known;
+    bool fixed = tw_known_expr(l->g, l->trips, &known);
+    for (unsigned i = 0; i < l->n_stacks; i++)
+        if (tw_elem_bits(l->out[1 + l->n_states + i]->type->elem) < 8)
+            return false;
+    return !(fixed && is_few(known)) && !is_few(declared_rows(l));
+}
+
 /* How many rows to make room for when the trips are counted: as many as there may be, or one more
  * than the model declares, so that one too many is seen. Sets the bound on the trips. */
 static tw_expr most_rows(tw_onnx_loop *l)
@@ -84,14 +103,10 @@ static tw_expr most_rows(tw_onnx_loop *l)
     tw_expr known, declared = declared_rows(l);
     int64_t most;
     bool fixed = tw_known_expr(g, l->trips, &known) && tw_expr_as_const(known, &most);
-    if (fixed && most <= MAX_ROWS)
+    if (fixed && (most <= MAX_ROWS || !declared))
         return known;
     if (!declared)
-        return fixed ? tw_gb_error(g,
-                                   "the number of trips has no bound below %d, but outputs have a "
-                                   "row for each",
-                                   MAX_ROWS)
-                     : tw_onnx_bind_size(l->n, l->trips, NULL, "number of trips");
+        return tw_onnx_bind_size(l->n, l->trips, NULL, "number of trips");
     most = declared->value + 1;
     tw_value *limit = tw_onnx_number(g, most);
     l->trips = tw_gb_binary(g, TW_GRAPH_MIN, l->trips, limit);
@@ -241,10 +256,12 @@ static bool build(tw_onnx_loop *l, bool *unrolled)
         *unrolled = (kind || l->again || l->contents) && can_unroll(l);
         if (kind && !*unrolled)
             return tw_onnx_loop_settle(l); /* says what is wrong */
-        bool counted = l->n_stacks && !tw_onnx_loop_is_true(l->g, l->out[0]);
-        if (!*unrolled && !l->again && counted == l->counted)
+        bool open = !*unrolled && l->n_stacks && !tw_onnx_loop_is_true(l->g, l->out[0]);
+        bool listed = open && must_list(l), counted = open && !listed;
+        if (!*unrolled && !l->again && counted == l->counted && listed == l->listed)
             return true;
         l->counted = counted;
+        l->listed = listed;
         tw_onnx_loop_drop(l);
         if (*unrolled)
             return true;
@@ -295,8 +312,8 @@ bool tw_onnx_op_loop(tw_onnx_node *n)
         return false;
     if (unrolled)
         return tw_onnx_unroll(&l, n->in + 2);
-    tw_expr rows = find_rows(&l);
-    if (!rows || !tw_onnx_loop_close(&l, rows))
+    tw_expr rows = l.listed ? declared_rows(&l) : find_rows(&l);
+    if ((!rows && !l.listed) || !tw_onnx_loop_close(&l, rows))
         return false;
     for (unsigned i = 0; i < n->n_out; i++)
         tw_onnx_set(n, i, l.results[i]);
