@@ -489,6 +489,8 @@ const char *tw_print_type(tw_context *ctx, tw_type type);
 const char *tw_print_attr(tw_context *ctx, tw_attr attr);
 /* `dim_names` for d0…, or NULL. */
 const char *tw_print_expr(tw_context *ctx, tw_expr e, const char *const *dim_names);
+/* On an arena of the caller's, for threads that must not touch the context. */
+const char *tw_print_expr_on(tw_arena *arena, tw_expr e);
 
 /* Parses one top-level operation (a module; a bare list of operations is wrapped in one). NULL with
  * diagnostics that carry line, column and the source line. `file` is for messages. */

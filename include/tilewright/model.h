@@ -60,8 +60,9 @@ struct tw_abi_host {
     void (*kernel_end)(const tw_abi_host *host, uint32_t kernel);
 
     /* Records why the run fails; the first one counts. Returns `code`, so that compiled code can
-     * return what this returns. `message` is copied. code > 0; or 0: the message says where in the
-     * model the failure arose that has been recorded, and goes in front of it. */
+     * return what this returns. `message` is copied. code > 0; or 0: the message is more text for
+     * the failure that has been recorded (numbers, where in the model it arose), and goes right in
+     * front of its message. */
     int32_t (*error)(const tw_abi_host *host, int32_t code, const char *message);
 
     /* Memory as of alloc that stays until the session runs again or ends, and is freed then: for

@@ -238,6 +238,13 @@ static void print_named_dim(tw_printer *p, unsigned index, const void *data)
     tw_pr_text(p, ((const char *const *)data)[index]);
 }
 
+const char *tw_print_expr_on(tw_arena *arena, tw_expr e)
+{
+    tw_printer p = {.arena = arena};
+    tw_pr_expr(&p, e, print_symbol_dim, NULL);
+    return finish(&p);
+}
+
 const char *tw_print_expr(tw_context *ctx, tw_expr e, const char *const *dim_names)
 {
     tw_printer p = piece_printer(ctx);

@@ -302,6 +302,9 @@ void tw_cg_return_if(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status);
 /* The same; the host has been told why, and is told where ("node x: "; "": nothing). */
 void tw_cg_return_at(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status, const char *where);
 void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message);
+/* The message is n + 1 texts with n numbers (i64) between them. */
+void tw_cg_exit_with(tw_cg *cg, LLVMValueRef condition, const char *const *texts,
+                     const LLVMValueRef *values, size_t n);
 /* Loads a field of tw_abi_host. */
 LLVMValueRef tw_cg_host_field(tw_cg *cg, size_t offset, LLVMTypeRef type);
 

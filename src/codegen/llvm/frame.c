@@ -207,22 +207,26 @@ void tw_cg_define_symbol(tw_cg *cg, const tw_op *op, LLVMValueRef value, const c
     if (place < cg->program->input_symbols)
         tw_cg_fail(cg, op, "loop.bind of '%s', which is the size of an input", symbol);
     LLVMValueRef wrong = LLVMBuildICmp(cg->b, LLVMIntUGT, value, tw_cg_i64(cg, INT32_MAX), "");
-    tw_cg_exit_if(cg, wrong,
-                  tw_arena_printf(cg->arena, "%s%s: size '%s' is negative or above 2147483647",
-                                  tw_cg_where(cg, op), tw_op_string(op, "what", "sizes"), symbol));
+    const char *form = "%s%s: size '%s' is negative or above 2147483647: ";
+    const char *texts[] = {tw_arena_printf(cg->arena, form, tw_cg_where(cg, op),
+                                           tw_op_string(op, "what", "sizes"), symbol),
+                           ""};
+    tw_cg_exit_with(cg, wrong, texts, &value, 1);
     LLVMBuildStore(cg->b, value, word(cg, place));
 }
 
 void tw_cg_require_size(tw_cg *cg, const tw_op *op, LLVMValueRef value, size_t i, tw_expr wanted)
 {
     tw_cg_lin lin = tw_cg_expr(cg, op, 0, wanted);
-    LLVMValueRef wrong = LLVMBuildICmp(cg->b, LLVMIntNE, value, tw_cg_lin_value(cg, &lin), "");
-    const char *text = wanted->kind == TW_EXPR_SYM ? wanted->symbol : "what it must be";
-    if (tw_expr_is_const(wanted))
-        text = tw_arena_printf(cg->arena, "%lld", (long long)wanted->value);
-    tw_cg_exit_if(cg, wrong,
-                  tw_arena_printf(cg->arena, "%s%s: number %zu is not %s", tw_cg_where(cg, op),
-                                  tw_op_string(op, "what", "sizes"), i, text));
+    LLVMValueRef values[] = {value, tw_cg_lin_value(cg, &lin)};
+    LLVMValueRef wrong = LLVMBuildICmp(cg->b, LLVMIntNE, value, values[1], "");
+    const char *expr = tw_print_expr_on(cg->arena, wanted);
+    bool fixed = tw_expr_is_const(wanted); /* not "4, which is 4" */
+    const char *texts[] = {
+        tw_arena_printf(cg->arena, "%s%s: number %zu is ", tw_cg_where(cg, op),
+                        tw_op_string(op, "what", "sizes"), i),
+        tw_arena_printf(cg->arena, fixed ? ", not %s" : ", not %s, which is ", expr), ""};
+    tw_cg_exit_with(cg, wrong, texts, values, fixed ? 1 : 2);
 }
 
 void tw_cg_bind(tw_cg *cg, tw_op *op)

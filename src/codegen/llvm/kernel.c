@@ -98,15 +98,71 @@ void tw_cg_return_if(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status)
     close_leave(cg, status, stay);
 }
 
-/* host->error(host, code, message) */
-static LLVMValueRef report(tw_cg *cg, int code, const char *message)
+/* host->error(host, code, text) */
+static LLVMValueRef tell(tw_cg *cg, LLVMValueRef host, int code, LLVMValueRef text)
 {
     LLVMTypeRef args[] = {cg->ptr, cg->i32, cg->ptr};
     LLVMTypeRef signature = LLVMFunctionType(cg->i32, args, 3, false);
-    LLVMValueRef error = tw_cg_host_field(cg, offsetof(tw_abi_host, error), cg->ptr);
-    LLVMValueRef values[] = {cg->fn->host, tw_cg_int(cg->i32, code),
-                             LLVMBuildGlobalStringPtr(cg->b, message, "")};
+    LLVMValueRef at = tw_cg_offset(cg, host, tw_cg_i64(cg, offsetof(tw_abi_host, error)));
+    LLVMValueRef error = LLVMBuildLoad2(cg->b, cg->ptr, at, "");
+    LLVMValueRef values[] = {host, tw_cg_int(cg->i32, code), text};
     return LLVMBuildCall2(cg->b, signature, error, values, 3, "");
+}
+
+static LLVMValueRef report(tw_cg *cg, int code, const char *message)
+{
+    return tell(cg, cg->fn->host, code, LLVMBuildGlobalStringPtr(cg->b, message, ""));
+}
+
+/* Writes the digits from the end of the buffer on, then tells the host. */
+static void define_number(tw_cg *cg, LLVMValueRef f)
+{
+    enum { SIZE = 24 };
+    LLVMValueRef host = LLVMGetParam(f, 0), value = LLVMGetParam(f, 1), zero = tw_cg_i64(cg, 0);
+    LLVMBasicBlockRef entry = LLVMAppendBasicBlockInContext(cg->llvm, f, "entry");
+    LLVMBasicBlockRef digit = LLVMAppendBasicBlockInContext(cg->llvm, f, "digit");
+    LLVMBasicBlockRef done = LLVMAppendBasicBlockInContext(cg->llvm, f, "done");
+    LLVMPositionBuilderAtEnd(cg->b, entry);
+    LLVMValueRef text = LLVMBuildAlloca(cg->b, LLVMArrayType2(cg->i8, SIZE), "text");
+    LLVMBuildStore(cg->b, tw_cg_int(cg->i8, 0), tw_cg_offset(cg, text, tw_cg_i64(cg, SIZE - 1)));
+    LLVMValueRef negative = LLVMBuildICmp(cg->b, LLVMIntSLT, value, zero, "");
+    LLVMValueRef size = LLVMBuildSelect(cg->b, negative, LLVMBuildNeg(cg->b, value, ""), value, "");
+    LLVMBuildBr(cg->b, digit);
+    LLVMPositionBuilderAtEnd(cg->b, digit);
+    LLVMValueRef behind = LLVMBuildPhi(cg->b, cg->i64, ""), rest = LLVMBuildPhi(cg->b, cg->i64, "");
+    LLVMValueRef at = LLVMBuildSub(cg->b, behind, tw_cg_i64(cg, 1), "");
+    LLVMValueRef low = LLVMBuildURem(cg->b, rest, tw_cg_i64(cg, 10), "");
+    LLVMValueRef ascii = LLVMBuildAdd(cg->b, low, tw_cg_i64(cg, '0'), "");
+    LLVMBuildStore(cg->b, LLVMBuildTrunc(cg->b, ascii, cg->i8, ""), tw_cg_offset(cg, text, at));
+    LLVMValueRef left = LLVMBuildUDiv(cg->b, rest, tw_cg_i64(cg, 10), "");
+    LLVMBuildCondBr(cg->b, LLVMBuildICmp(cg->b, LLVMIntNE, left, zero, ""), digit, done);
+    LLVMBasicBlockRef from[] = {entry, digit};
+    LLVMAddIncoming(behind, (LLVMValueRef[]){tw_cg_i64(cg, SIZE - 1), at}, from, 2);
+    LLVMAddIncoming(rest, (LLVMValueRef[]){size, left}, from, 2);
+    LLVMPositionBuilderAtEnd(cg->b, done);
+    LLVMValueRef sign = LLVMBuildSub(cg->b, at, tw_cg_i64(cg, 1), "");
+    LLVMBuildStore(cg->b, tw_cg_int(cg->i8, '-'), tw_cg_offset(cg, text, sign));
+    LLVMValueRef first = LLVMBuildSelect(cg->b, negative, sign, at, "");
+    tell(cg, host, 0, tw_cg_offset(cg, text, first));
+    LLVMBuildRetVoid(cg->b);
+}
+
+/* Puts the number in front of the error that has been recorded. */
+static void report_number(tw_cg *cg, LLVMValueRef value)
+{
+    static const char name[] = "tw.number";
+    LLVMTypeRef args[] = {cg->ptr, cg->i64};
+    LLVMTypeRef signature = LLVMFunctionType(cg->void_t, args, 2, false);
+    LLVMValueRef f = LLVMGetNamedFunction(cg->module, name);
+    if (!f) {
+        LLVMBasicBlockRef here = LLVMGetInsertBlock(cg->b);
+        f = LLVMAddFunction(cg->module, name, signature);
+        LLVMSetLinkage(f, LLVMInternalLinkage);
+        tw_cg_function_attributes(cg, f);
+        define_number(cg, f);
+        LLVMPositionBuilderAtEnd(cg->b, here);
+    }
+    LLVMBuildCall2(cg->b, signature, f, (LLVMValueRef[]){cg->fn->host, value}, 2, "");
 }
 
 void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message)
@@ -114,6 +170,19 @@ void tw_cg_exit_if(tw_cg *cg, LLVMValueRef condition, const char *message)
     LLVMBasicBlockRef stay;
     open_leave(cg, condition, &stay);
     close_leave(cg, report(cg, TW_CG_FAILED, message), stay);
+}
+
+void tw_cg_exit_with(tw_cg *cg, LLVMValueRef condition, const char *const *texts,
+                     const LLVMValueRef *values, size_t n)
+{
+    LLVMBasicBlockRef stay;
+    open_leave(cg, condition, &stay);
+    LLVMValueRef code = report(cg, TW_CG_FAILED, texts[n]);
+    for (size_t i = n; i-- > 0;) {
+        report_number(cg, values[i]);
+        report(cg, 0, texts[i]);
+    }
+    close_leave(cg, code, stay);
 }
 
 void tw_cg_return_at(tw_cg *cg, LLVMValueRef condition, LLVMValueRef status, const char *where)

@@ -249,8 +249,8 @@ static tw_expr bind_k(tw_onnx_node *n, unsigned axis)
     if (hints[0] && tw_expr_is_const(x->dims[axis]) && hints[0]->value <= x->dims[axis]->value)
         hints[1] = tw_gb_const(g, x->dims[axis]->value - hints[0]->value);
     tw_value *left = tw_gb_binary(g, TW_GRAPH_SUB, tw_onnx_size_of(g, n->in[0], axis), k);
-    const tw_expr *sizes =
-        tw_onnx_bind_sizes(n, tw_onnx_join(g, (tw_value *[]){k, left}, 2), hints, "k and the rest");
+    const tw_expr *sizes = tw_onnx_bind_sizes(n, tw_onnx_join(g, (tw_value *[]){k, left}, 2), hints,
+                                              "k, and what the axis has beyond k");
     return sizes ? sizes[0] : NULL;
 }
 
