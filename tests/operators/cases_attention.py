@@ -131,6 +131,13 @@ def group_query():
         roomy = [r(B, kv, 10, H), r(B, kv, 10, H, seed=1)]
         yield Case(op, one + roomy + ragged + caches, {**base, "do_rotary": 1}, 3, const=const)
         yield Case(op, one + past + step, {**base, "local_window_size": 1}, 3, const=const)
+        for attrs, rotary in (({}, []), ({"do_rotary": 1}, caches)):  # all sizes at run time
+            attrs = {**base, **attrs}
+            yield Case(op, one + past + step + rotary, attrs, 3)
+            yield Case(op, one + past + ragged + rotary, attrs, 3)
+            yield Case(op, one + roomy + ragged + rotary, attrs, 3)
+            yield Case(op, [q, k, v, None, None] + prompt + rotary, attrs, 3)
+            yield Case(op, [q, k, v] + roomy + prompt + rotary, attrs, 3)
         for heads in (1, N):
             yield Case(op, [q, k, v, None, None] + prompt + [None, None, None, r(1, heads, S, S)],
                        base, 3, const=const)

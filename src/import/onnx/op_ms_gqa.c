@@ -113,28 +113,41 @@ static bool read_heads(gqa *a)
     return a->q && a->k && a->v;
 }
 
+/* The number of all keys: known from the sizes, or bound when the model runs. */
+static tw_expr read_total(gqa *a)
+{
+    size_t count;
+    tw_onnx_node *n = a->n;
+    if (!tw_onnx_in(n, TOTAL) || !tw_onnx_is_known(n, TOTAL)) {
+        tw_value *given = tw_onnx_index_scalar(n, TOTAL);
+        return given ? tw_onnx_bind_size(n, given, NULL, "total_sequence_length") : NULL;
+    }
+    const tw_expr *total = tw_onnx_known_exprs(n, TOTAL, &count);
+    if (total && count != 1 &&
+        !tw_onnx_error(n, "input %u has %zu elements; 1 is needed", TOTAL, count))
+        return NULL;
+    return total ? *total : NULL;
+}
+
 /* Lengths, and what the sizes say about them. */
 static bool read_lengths(gqa *a)
 {
     tw_gb *g = a->g;
     tw_onnx_node *n = a->n;
-    size_t count;
     const tw_value *past = tw_onnx_in(n, PAST_KEY);
     if (!past != !tw_onnx_in(n, PAST_VALUE))
         return tw_onnx_error(n, "an earlier state needs both keys and values");
     if (past && past->type->rank != 4)
         return tw_onnx_error(n, "input %u is %s; rank 4 is needed", PAST_KEY,
                              tw_gb_type_text(g, past->type));
-    const tw_expr *total = tw_onnx_known_exprs(n, TOTAL, &count);
+    tw_expr total = read_total(a);
     if (!total)
         return false;
-    if (count != 1)
-        return tw_onnx_error(n, "input %u has %zu elements; 1 is needed", TOTAL, count);
     tw_expr sequence = a->q->type->dims[2];
-    a->prompt = *total == sequence || !past;
-    a->total = *total;
+    a->prompt = total == sequence || !past;
+    a->total = total;
     if (past)
-        a->total = tw_expr_binary(g->ctx, TW_EXPR_MAX, *total, past->type->dims[2]);
+        a->total = tw_expr_binary(g->ctx, TW_EXPR_MAX, total, past->type->dims[2]);
     tw_expr batch = a->q->type->dims[0];
     tw_value *ends = tw_gb_reshape(g, tw_gb_cast(g, n->in[LENGTHS], TW_I64), 1, &batch);
     a->ends = tw_gb_unsqueeze(g, tw_gb_binary_scalar(g, TW_GRAPH_ADD, ends, 1), 14);
