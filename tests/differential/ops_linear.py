@@ -72,6 +72,8 @@ def window(b, spatial, most=5):
         attrs["auto_pad"] = b.choice(("SAME_UPPER", "SAME_LOWER", "VALID"))
         if attrs["auto_pad"] != "VALID":  # onnxruntime forgets dilations then
             attrs.pop("dilations", None)
+            if "strides" in attrs:  # and takes steps beyond the window for negative pads
+                attrs["strides"] = [min(k, s) for k, s in zip(kernel, attrs["strides"])]
     elif how < 0.75:
         attrs["pads"] = [b.int(0, k // 2) for k in kernel * 2]
         if b.chance(0.5):

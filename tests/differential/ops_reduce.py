@@ -16,6 +16,9 @@ def reduce(b):
     if x.dtype.kind == "i" and op not in ("ReduceMax", "ReduceMin") and (
             b.wide or np.square(x.array.astype(np.float64)).sum() > 2**24):
         raise Refused  # onnxruntime adds integers as floating-point numbers
+    if x.dtype.kind == "i" and op == "ReduceProd" and (
+            np.abs(x.array.astype(np.float64)).clip(1).prod() > 2**24):
+        raise Refused  # likewise; beyond the type's range it does not wrap
     if op == "ReduceLogSum":
         x = b.emit("Add", [b.emit("Abs", [x]), b.constant(np.array(0.5, x.dtype))])
     if op == "ReduceProd" and x.size > 64:
