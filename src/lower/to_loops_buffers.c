@@ -67,18 +67,28 @@ tw_value *tw_to_loops_constant_buffer(tw_to_loops *t, tw_attr value, const char 
     return buffer;
 }
 
-tw_value *tw_to_loops_view_at(tw_to_loops *t, tw_value *buffer, tw_type type, int64_t offset)
+/* A view of what a view shows is one of that one's memory. */
+static tw_value *seen_by(tw_value *buffer, tw_type type, int64_t *offset)
 {
-    if (buffer->op && tw_is_loop(buffer->op, TW_LOOP_VIEW) &&
-        tw_operand(buffer->op, 0)->type->elem == type->elem) {
-        offset += tw_op_int(buffer->op, "offset", 0);
-        buffer = tw_operand(buffer->op, 0);
-    }
-    if (buffer->type == type && !offset)
+    if (!buffer->op || !tw_is_loop(buffer->op, TW_LOOP_VIEW) || buffer->type->elem != type->elem ||
+        tw_operand(buffer->op, 0)->type->elem != type->elem)
         return buffer;
+    *offset += tw_op_int(buffer->op, "offset", 0);
+    return tw_operand(buffer->op, 0);
+}
+
+tw_value *tw_to_loops_new_view(tw_to_loops *t, tw_value *buffer, tw_type type, int64_t offset)
+{
+    buffer = seen_by(buffer, type, &offset);
     return tw_result(tw_build(&t->body, &tw_loop_ops[TW_LOOP_VIEW], &buffer, 1, &type, 1, "offset",
                               offset ? tw_attr_int(t->ctx, offset) : NULL, NULL),
                      0);
+}
+
+tw_value *tw_to_loops_view_at(tw_to_loops *t, tw_value *buffer, tw_type type, int64_t offset)
+{
+    buffer = seen_by(buffer, type, &offset);
+    return buffer->type == type && !offset ? buffer : tw_to_loops_new_view(t, buffer, type, offset);
 }
 
 tw_value *tw_to_loops_view(tw_to_loops *t, tw_value *buffer, tw_type tensor, int64_t offset)

@@ -35,6 +35,8 @@ tw_value *tw_to_loops_constant_buffer(tw_to_loops *t, tw_attr value, const char 
 /* The buffer's memory, `offset` elements behind its beginning, as that type of buffer; or as that
  * tensor's. */
 tw_value *tw_to_loops_view_at(tw_to_loops *t, tw_value *buffer, tw_type type, int64_t offset);
+/* The same, always as an operation of its own. */
+tw_value *tw_to_loops_new_view(tw_to_loops *t, tw_value *buffer, tw_type type, int64_t offset);
 tw_value *tw_to_loops_view(tw_to_loops *t, tw_value *buffer, tw_type tensor, int64_t offset);
 /* The memory that a buffer is a view of. */
 tw_value *tw_to_loops_memory_of(tw_value *buffer);

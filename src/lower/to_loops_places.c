@@ -234,10 +234,7 @@ bool tw_to_loops_is_part(const tw_value *buffer)
 static tw_value *view_of_part(tw_to_loops *t, tw_value *root, tw_type type, int64_t offset,
                               tw_type part)
 {
-    tw_value *view = tw_to_loops_view_at(t, root, type, offset);
-    if (view == root)
-        view =
-            tw_result(tw_build(&t->body, &tw_loop_ops[TW_LOOP_VIEW], &root, 1, &type, 1, NULL), 0);
+    tw_value *view = tw_to_loops_new_view(t, root, type, offset);
     tw_op_set_attr(view->op, "part", tw_attr_map(t->ctx, 0, part->dims, part->rank));
     return view;
 }

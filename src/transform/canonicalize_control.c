@@ -115,6 +115,12 @@ static void trim_yield(tw_rewriter *rw, tw_op *last, unsigned always, const bool
     tw_op_set_operands(last, left, n);
 }
 
+static bool does_not_fail(tw_op *op, void *data)
+{
+    (void)data;
+    return !tw_is_graph(op, TW_GRAPH_FAIL);
+}
+
 bool tw_canon_if_results(tw_rewriter *rw, tw_op *op)
 {
     bool *kept = TW_NEW_ARRAY(tw_context_arena(tw_rw_context(rw)), bool, op->n_results);
@@ -125,7 +131,8 @@ bool tw_canon_if_results(tw_rewriter *rw, tw_op *op)
         kept[i] = op->results[i].uses && !instead[i];
         all = all && kept[i];
     }
-    if (all)
+    /* What a branch that fails yields is no value. */
+    if (all || !tw_walk(op, does_not_fail, NULL))
         return false;
     tw_value *condition = tw_operand(op, 0);
     tw_op *made = rebuild(rw, op, &condition, 1, kept, instead);
