@@ -28,7 +28,7 @@ static const struct argp_option options[] = {
     {"without", 'w', "WORD", 0, "Leave out cases whose names contain it", 0},
     {"level", 'O', "LEVEL", 0, "Run at this level (default: 0 and 3)", 0},
     {"jobs", 'j', "N", 0, "Processes at once (default: the CPUs it may use)", 0},
-    {"seconds", 's', "N", 0, "Time for one case (default 300)", 0},
+    {"seconds", 's', "N", 0, "Time for one case (default 600)", 0},
     {"memory", 'm', "MB", 0, "Memory for one process (default 4096)", 0},
     {"open", 'p', 0, 0, "Compile with all sizes of inputs left open", 0},
     {"update", 'u', 0, 0, "Rewrite the list, as far as cases are run", 0},
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
     static const struct argp argp = {
         options, parse, "[WORD...]", "Runs ONNX's backend tests whose names contain a word.", 0,
         0,       0};
-    args a = {.jobs = tw_default_threads(), .seconds = 300, .megabytes = 4096};
+    args a = {.jobs = tw_default_threads(), .seconds = 600, .megabytes = 4096};
     conf_cases cases;
     conf_list list = {0};
     argp_err_exit_status = 2;
