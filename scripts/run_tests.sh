@@ -36,7 +36,8 @@ if [ $# -gt 0 ]; then
     run release "$@"
 else
     run release
-    run asan -L 'fast|small'
+    # The sanitizer's dlopen does not see the RUNPATH by which the runtime finds its plugins.
+    LD_LIBRARY_PATH=$PWD/build/asan/bin run asan -L 'fast|small'
     run tsan -L threads
     run fuzz -L fuzz
 fi

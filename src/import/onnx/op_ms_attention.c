@@ -43,9 +43,11 @@ static tw_value *inside_ends(attention *a, tw_expr batch, tw_expr total)
     tw_value *mask = tw_gb_cast(g, a->mask, TW_I64), *at = tw_onnx_positions(g, total, 3);
     tw_expr zero = tw_gb_const(g, 0);
     bool both = mask && mask->type->dims[0] == tw_expr_mulc(g->ctx, batch, 2);
-    if (mask && !both && tw_gb_differ(g, mask->type->dims[0], batch))
-        return tw_gb_error(g, "the mask is %s for a batch of %s", tw_gb_type_text(g, a->mask->type),
-                           tw_print_expr(g->ctx, batch, NULL));
+    if (mask && !both && mask->type->dims[0] != batch)
+        return tw_gb_error(g,
+                           "the mask is %s; it must be known to have one element, or two, for "
+                           "each of a batch of %s",
+                           tw_gb_type_text(g, a->mask->type), tw_print_expr(g->ctx, batch, NULL));
     tw_value *ends = tw_gb_unsqueeze(g, tw_gb_slice_axis(g, mask, 0, zero, 1, batch), 14);
     tw_value *inside = tw_gb_binary(g, TW_GRAPH_LESS, at, ends);
     if (!both)

@@ -13,11 +13,11 @@ typedef struct sparse {
     tw_onnx *im;
     const Onnx__SparseTensorProto *proto;
     const char *name;
-    tw_type type;           /* of the whole */
-    size_t bytes;           /* of the whole */
-    int64_t elements;       /* in the whole */
-    const void *values;     /* n of them */
-    const int64_t *indices; /* n, or n rows of one for each axis */
+    tw_type type;        /* of the whole */
+    size_t bytes;        /* of the whole */
+    int64_t elements;    /* in the whole */
+    const void *values;  /* n of them */
+    const char *indices; /* i64, at any address: n, or n rows of one for each axis */
     int64_t n;
     bool linear;
 } sparse;
@@ -67,14 +67,21 @@ static bool read_parts(sparse *s)
     return true;
 }
 
+static int64_t number(const sparse *s, int64_t i)
+{
+    int64_t n;
+    memcpy(&n, s->indices + i * (int64_t)sizeof n, sizeof n);
+    return n;
+}
+
 /* Where value i is in the whole, or -1. */
 static int64_t place(const sparse *s, int64_t i)
 {
     if (s->linear)
-        return s->indices[i] >= 0 && s->indices[i] < s->elements ? s->indices[i] : -1;
+        return number(s, i) >= 0 && number(s, i) < s->elements ? number(s, i) : -1;
     int64_t at = 0;
     for (unsigned d = 0; d < s->type->rank; d++) {
-        int64_t index = s->indices[i * s->type->rank + d];
+        int64_t index = number(s, i * s->type->rank + d);
         if (index < 0 || index >= s->proto->dims[d])
             return -1;
         at = at * s->proto->dims[d] + index;
