@@ -8,7 +8,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { LARGE = 1 << 20, ALIGNMENT = 64 };
+enum {
+    LARGE = 1 << 20,
+    SMALL = 64 << 10, /* not worth a system call */
+    ALIGNMENT = 64,
+    /* To read one byte maps up to so many around it, where the system has them in one piece. */
+    AROUND = 2 << 20,
+};
 
 struct tw_mapping {
     tw_mapping *next;
@@ -69,16 +75,19 @@ void *tw_mapped_alloc(tw_context *ctx, size_t size)
     return (void *)((at + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
 }
 
+/* Pages beside the bytes go as well: should they be needed, they are read from the file again. */
 void tw_mapped_give_back(tw_context *ctx, const void *data, size_t size)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)data;
+    if (size < SMALL)
+        return;
     for (const tw_mapping *m = ctx->mappings; m; m = m->next) {
         uintptr_t start = (uintptr_t)m->data, end = start + m->size;
         if (begin < start || begin >= end || size > end - begin)
             continue;
-        uintptr_t first = (begin + page - 1) / page * page, last = (begin + size) / page * page;
-        if (first < last)
-            madvise((void *)first, last - first, MADV_DONTNEED);
+        uintptr_t first = begin - start > AROUND ? (begin - AROUND) / page * page : start;
+        uintptr_t last = end - begin - size > AROUND ? (begin + size + AROUND) / page * page : end;
+        madvise((void *)first, last - first, MADV_DONTNEED);
         return;
     }
 }

@@ -15,6 +15,7 @@
 
 #include "base/map.h"
 #include "base/vec.h"
+#include "ir/mapped.h"
 
 #include <string.h>
 
@@ -50,6 +51,7 @@ static void add_dense(cse *c, tw_attr value, bool full)
     add(c, value->u.dense.type);
     add(c, (const void *)tw_hash_bytes(bytes, part, full));
     add(c, (const void *)tw_hash_bytes(bytes + size - part, part, full));
+    tw_mapped_give_back(c->pass->ctx, bytes, size);
 }
 
 static void add_operands(cse *c, const tw_op *op)
