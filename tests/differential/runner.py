@@ -5,7 +5,7 @@ import tempfile
 
 import numpy as np
 from checks import TIMEOUT, Failure, check, check_level
-from passes import check_alone, check_twice, optional_passes
+from passes import check_alone, check_passes, check_twice, optional_passes
 from reference import Expected, Unusable, compute, difference
 
 COMPILE = ("--jobs=1",)
@@ -138,11 +138,6 @@ def check_option(*options):
 def check_pass(tw, graph, expected, _, random):
     name = random.choice(optional_passes(tw))
     check_level(tw, graph, expected, "-O3", f"--disable-pass={name}")
-
-
-def check_passes(tw, graph, expected, *_):
-    for name in optional_passes(tw):
-        check_level(tw, graph, expected, "-O3", f"--disable-pass={name}")
 
 
 def check_names(tw, graph, _expected, actual, _random):
