@@ -230,6 +230,20 @@ static unsigned count_constants(const draft *d)
     return n;
 }
 
+/* Memory of the kernel stands in front of all blocks: when these share the loops of the first of
+ * several results, it is there already. */
+static void hoist_allocs(tw_region *body)
+{
+    tw_op *place = body->first;
+    for (tw_op *op = body->first, *next; op; op = next) {
+        next = op->next;
+        if (op != place && tw_is_loop(op, TW_LOOP_ALLOC))
+            tw_op_insert(op, body, place);
+        else if (op == place && tw_is_loop(op, TW_LOOP_ALLOC))
+            place = next;
+    }
+}
+
 static void finish(draft *d, tw_builder *at, tw_kernel_call *call)
 {
     tw_op *op = d->op;
@@ -256,6 +270,8 @@ static void finish(draft *d, tw_builder *at, tw_kernel_call *call)
             outputs++;
         }
     tw_region_splice(&call->kernel->regions[0], NULL, &d->l.kernel->regions[0]);
+    if (outputs > 1)
+        hoist_allocs(&call->kernel->regions[0]);
     tw_op_set_attr(call->kernel, "outputs", tw_attr_int(d->l.ctx, outputs));
     tw_op_erase(d->l.kernel);
     if (!outputs) {

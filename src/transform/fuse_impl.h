@@ -73,6 +73,11 @@ typedef struct tw_fuser {
     tw_equal_sizes equal; /* in the fast versions of kernels */
 } tw_fuser;
 
+void tw_fuse_add_member(tw_fuser *f, unsigned n, int group);
+void tw_fuse_sort_members(tw_fuse_group *g);
+/* Joins groups with those that use their results, which both then have; see fuse_results.c. */
+void tw_fuse_join_consumers(tw_fuser *f);
+
 /* The node of an operation of this region, or -1. */
 int tw_fuse_number(const tw_fuser *f, const tw_op *op);
 /* Whether the operation is computed by a kernel: pure, on tensors, no constant, no group. */
@@ -86,8 +91,8 @@ tw_fuse_why tw_fuse_fits_epilogue(const tw_fuser *f, const tw_op *op, const tw_o
  * not. Sets *replicated to what the node's flag would be. */
 tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_group *group,
                                bool *replicated);
-/* Element-wise on one shape, all of it: such groups may have several results. */
-bool tw_fuse_is_flat(const tw_fuser *f, const tw_fuse_group *group, tw_type shape);
+/* Element-wise: one element of the result is computed of one of each operand, or broadcasts. */
+bool tw_fuse_is_elementwise(const tw_op *op);
 
 /* Why `user`, a member of another group, is not in the kernel that makes the value: what was
  * recorded when that was decided. JOINS when no kernel makes it. */

@@ -16,10 +16,10 @@
  *  - Constants of one element are copied into the groups that use them; others are operands.
  *  - A reshape at a group's border stays outside: it is a view of the same memory.
  *
- * All values of a group but the last's are used in it alone (element-wise groups are the exception,
- * see below). So every path that leaves a group leaves it at its end, where the group will stand:
- * no cycle can arise, and operands are there in time. Each phase looks at each operation and each
- * use a bounded number of times. */
+ * All values of a group but the last's are used in it alone (fuse_results.c makes groups of several
+ * results of some). So every path that leaves a group leaves it at its end, where the group will
+ * stand: no cycle can arise, and operands are there in time. Each phase looks at each operation and
+ * each use a bounded number of times. */
 #include "transform/fuse_impl.h"
 #include "transform/transform.h"
 
@@ -37,7 +37,7 @@ static int new_group(tw_fuser *f, tw_fusion_class kind, unsigned anchor)
     return (int)f->groups.len - 1;
 }
 
-static void add_member(tw_fuser *f, unsigned n, int group)
+void tw_fuse_add_member(tw_fuser *f, unsigned n, int group)
 {
     tw_fuse_group *g = &f->groups.data[group];
     f->nodes.data[n].group = group;
@@ -119,7 +119,7 @@ static void grow_epilogue(tw_fuser *f, unsigned anchor, tw_fusion_class kind)
     f->groups.data[group].stop = next;
     f->groups.data[group].why = why;
     for (unsigned i = 0; i < fits; i++) {
-        add_member(f, members[i], group);
+        tw_fuse_add_member(f, members[i], group);
         f->nodes.data[members[i]].epilogue = i > 0;
     }
 }
@@ -177,7 +177,7 @@ static void join_users(tw_fuser *f)
                 new_group(f, tw_fuse_is_injective(node->op) ? TW_FUSE_INJECTIVE : TW_FUSE_OPAQUE,
                           (unsigned)i);
         }
-        add_member(f, (unsigned)i, group);
+        tw_fuse_add_member(f, (unsigned)i, group);
     }
 }
 
@@ -189,7 +189,7 @@ static int by_number(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static void sort_members(tw_fuse_group *g)
+void tw_fuse_sort_members(tw_fuse_group *g)
 {
     if (g->members.len)
         qsort(g->members.data, g->members.len, sizeof *g->members.data, by_number);
@@ -213,7 +213,7 @@ static void drop_member(tw_fuser *f, tw_fuse_group *g, size_t i)
 static void trim_views(tw_fuser *f, int group)
 {
     tw_fuse_group *g = &f->groups.data[group];
-    sort_members(g);
+    tw_fuse_sort_members(g);
     for (size_t i = 0; i < g->members.len;) {
         const tw_op *op = f->nodes.data[g->members.data[i]].op;
         const tw_op *source = is_reshape(f, g->members.data[i]) ? tw_operand(op, 0)->op : op;
@@ -227,67 +227,6 @@ static void trim_views(tw_fuser *f, int group)
         drop_member(f, g, g->members.len - 1);
     if (g->members.len)
         g->place = g->members.data[g->members.len - 1];
-}
-
-/* ---- Several results ---- */
-
-/* The place where the user will stand: that of its group, or its own. */
-static unsigned place_of(const tw_fuser *f, const tw_op *user)
-{
-    int n = tw_fuse_number(f, user);
-    while (n < 0 && user->region) { /* in a nested region: where the outer operation stands */
-        user = user->region->parent;
-        n = tw_fuse_number(f, user);
-    }
-    int group = f->nodes.data[n].group;
-    return group >= 0 ? f->groups.data[group].place : (unsigned)n;
-}
-
-/* The group of the first user of any result of `group`, when all others will stand behind it. */
-static int first_consumer(const tw_fuser *f, int group)
-{
-    const tw_fuse_group *g = &f->groups.data[group];
-    int best = -1;
-    unsigned place = 0, second = 0;
-    for (int round = 0; round < 2; round++)
-        for (size_t i = 0; i < g->members.len; i++) {
-            const tw_op *op = f->nodes.data[g->members.data[i]].op;
-            for (const tw_use *u = op->results[0].uses; u; u = u->next) {
-                int n = tw_fuse_number(f, u->user);
-                int other = n >= 0 ? f->nodes.data[n].group : -1;
-                if (other == group)
-                    continue;
-                unsigned p = place_of(f, u->user);
-                if (round == 0 && other >= 0 && (best < 0 || p < place)) {
-                    best = other;
-                    place = p;
-                } else if (round == 1 && other != best && (!second || p < second)) {
-                    second = p;
-                }
-            }
-        }
-    return best >= 0 && second > place ? best : -1;
-}
-
-/* An element-wise group and the first element-wise group that uses it become one, which has the
- * results of both: a value that is needed elsewhere is written, but not read again. Only when all
- * other users stand behind the joint group, so that nothing has to move and no cycle arises. */
-static void join_consumers(tw_fuser *f)
-{
-    for (size_t i = 0; i < f->groups.len; i++) { /* groups of later operations come first */
-        tw_fuse_group *g = &f->groups.data[i];
-        if (g->kind != TW_FUSE_INJECTIVE || !g->members.len)
-            continue;
-        tw_type shape = f->nodes.data[g->anchor].op->results[0].type;
-        int into = tw_fuse_is_flat(f, g, shape) ? first_consumer(f, (int)i) : -1;
-        if (into < 0 || !tw_fuse_is_flat(f, &f->groups.data[into], shape) ||
-            f->groups.data[into].members.len + g->members.len > TW_FUSE_MAX_OPS)
-            continue;
-        for (size_t k = 0; k < g->members.len; k++)
-            add_member(f, g->members.data[k], into);
-        sort_members(&f->groups.data[into]);
-        g->members.len = 0;
-    }
 }
 
 /* ---- Building ---- */
@@ -460,7 +399,7 @@ static void split_group(tw_fuser *f, int group)
     size_t n = f->groups.data[group].members.len;
     for (size_t i = 0; i + 1 < n; i++) {
         unsigned member = f->groups.data[group].members.data[i];
-        add_member(f, member, new_group(f, TW_FUSE_OPAQUE, member));
+        tw_fuse_add_member(f, member, new_group(f, TW_FUSE_OPAQUE, member));
     }
     tw_fuse_group *g = &f->groups.data[group];
     g->members.data[0] = g->members.data[n - 1];
@@ -507,7 +446,7 @@ static void fuse_region(tw_pass_run *pass, tw_region *region)
     join_users(&f);
     for (size_t i = 0; i < f.groups.len; i++)
         trim_views(&f, (int)i); /* first: a group that ends earlier may be in time */
-    join_consumers(&f);
+    tw_fuse_join_consumers(&f);
     for (size_t i = 0; i < f.groups.len; i++)
         if (f.groups.data[i].members.len > 1 && pass->changes++ >= pass->max_changes) {
             pass->changes--;

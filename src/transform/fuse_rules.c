@@ -27,7 +27,7 @@ bool tw_fuse_is_injective(const tw_op *op)
            op->n_operands <= TW_FUSE_MAX_OPERANDS;
 }
 
-static bool is_elementwise(const tw_op *op)
+bool tw_fuse_is_elementwise(const tw_op *op)
 {
     return tw_fuse_is_injective(op) && op->def->fusion <= TW_FUSE_BROADCAST;
 }
@@ -125,7 +125,7 @@ tw_fuse_why tw_fuse_fits_epilogue(const tw_fuser *f, const tw_op *op, const tw_o
         return TW_FUSE_WHY_REDUCTION_ROOT;
     if (op->def->fusion == TW_FUSE_INJECTIVE)
         return TW_FUSE_WHY_MOVES;
-    if (!is_elementwise(op))
+    if (!tw_fuse_is_elementwise(op))
         return TW_FUSE_WHY_LARGE;
     if (tw_is_graph(anchor, TW_GRAPH_ATTENTION))
         return TW_FUSE_WHY_ROWS;
@@ -185,7 +185,7 @@ static tw_fuse_why fits_reduction(const tw_fuser *f, const tw_op *op, const tw_f
     }
     if (behind)
         return before ? TW_FUSE_WHY_CYCLE : tw_fuse_fits_epilogue(f, op, anchor);
-    if (!rule.moves && !is_elementwise(op))
+    if (!rule.moves && !tw_fuse_is_elementwise(op))
         return TW_FUSE_WHY_MOVES;
     return cost_of(op) <= rule.most ? TW_FUSE_WHY_JOINS : TW_FUSE_WHY_PASSES;
 }
@@ -247,16 +247,4 @@ tw_fuse_why tw_fuse_fits_group(const tw_fuser *f, unsigned n, const tw_fuse_grou
     if (*replicated && cost_of(op) != COST_FREE)
         return TW_FUSE_WHY_DEAR;
     return group->kind == TW_FUSE_INJECTIVE ? TW_FUSE_WHY_JOINS : fits_reduction(f, op, group);
-}
-
-bool tw_fuse_is_flat(const tw_fuser *f, const tw_fuse_group *group, tw_type shape)
-{
-    if (group->kind != TW_FUSE_INJECTIVE)
-        return false;
-    for (size_t i = 0; i < group->members.len; i++) {
-        const tw_op *op = f->nodes.data[group->members.data[i]].op;
-        if (!is_elementwise(op) || !tw_equal_shapes(&f->equal, op->results[0].type, shape))
-            return false;
-    }
-    return true;
 }

@@ -199,3 +199,48 @@ def chain_of_moves(b):
         else:
             x = b.emit("Reshape", [x, b.ints(factors(b, x.size, b.int(2, 5)))])
     return x
+
+
+def normalised(b, x):
+    """Along rows, or a sum of them."""
+    how = b.int(0, 3)
+    if how == 0 and b.opset >= 17:
+        weights = [b.weight(x.dtype, x.shape[-1:]) for _ in range(b.int(1, 2))]
+        return b.emit("LayerNormalization", [x, *weights], axis=-1, epsilon=1e-2)
+    if how == 1:
+        least = b.emit("ReduceMin", [x, b.ints([-1])] if b.opset >= 18 else [x], keepdims=1,
+                       **({} if b.opset >= 18 else {"axes": [-1]}))
+        return b.emit("Sub", [x, least])
+    return b.emit(b.choice(("Softmax", "LogSoftmax")), [x], axis=x.rank - 1)
+
+
+def rolled(b, x, axis, shift):
+    first = b.emit("Slice", [x, b.ints([shift]), b.ints([2**31]), b.ints([axis])])
+    second = b.emit("Slice", [x, b.ints([0]), b.ints([shift]), b.ints([axis])])
+    return b.emit("Concat", [first, second], axis=axis)
+
+
+@family("patterns", 2, since=10)
+def windows(b):
+    """A sum that is normalised, perhaps rolled and cut into windows, and then added to."""
+    batch, height, width, channels = b.choice((1, 2)), b.choice((2, 4)), 6, b.choice((1, 5, 16, 40))
+    x = b.fitted(F32, (batch, height, width, channels))
+    total = b.emit("Add", [x, b.emit("Tanh", [b.fitted(F32, x.shape)])])
+    y = normalised(b, total)
+    shift, cut = b.int(0, 2), b.chance(0.7)
+    for axis in (1, 2) if shift else ():
+        y = rolled(b, y, axis, 1)
+    if cut:
+        y = b.emit("Reshape", [y, b.ints([batch, height // 2, 2, width // 2, 2, channels])])
+        y = b.emit("Transpose", [y], perm=[0, 1, 3, 2, 4, 5])
+        y = b.emit("Reshape", [y, b.ints([-1, 4, channels])])
+    if b.chance(0.7):
+        y = b.emit("MatMul", [y, b.weight(F32, (channels, channels), -0.3, 0.3)])
+    if cut:
+        y = b.emit("Reshape", [y, b.ints([batch, height // 2, width // 2, 2, 2, channels])])
+        y = b.emit("Transpose", [y], perm=[0, 1, 3, 2, 4, 5])
+        y = b.emit("Reshape", [y, b.ints([batch, height, width, channels])])
+    for axis in (1, 2) if shift == 2 else ():
+        y = rolled(b, y, axis, y.shape[axis] - 1)
+    total = b.emit("Add", [total, y])
+    return b.emit("Add", [normalised(b, total), total]) if b.chance(0.5) else normalised(b, total)

@@ -1,8 +1,11 @@
 /* rows.c: the rule for normalisations, softmax and reductions along rows.
  *
- * All blocks have the same leading axes, the rows. The last block's rows become one parallel loop
+ * All blocks have the same leading axes, the rows. The rows of one block become one parallel loop
  * and all other blocks are computed inside it; reductions along contiguous memory keep partial
- * results in the lanes of vectors. Where all blocks make one element alone, there is one row. */
+ * results in the lanes of vectors. Where all blocks make one element alone, there is one row.
+ *
+ * That block is the last, whose producers move to it, unless an earlier one makes a result of the
+ * kernel, too (a sum that is normalised and also needed itself): its readers move to that. */
 #include "schedule/rules/rule.h"
 
 enum { PARTIALS = 4 }; /* vectors of partial results: hides the latency of the operation */
@@ -22,7 +25,7 @@ static unsigned common_rows(const tw_kernel_blocks *k)
     return rows;
 }
 
-/* Each block reads and writes internal buffers at its own row only. */
+/* Each block reads and writes what the kernel makes at its own row only. */
 static bool stays_in_row(const tw_kernel_blocks *k, unsigned rows)
 {
     for (unsigned i = 0; i < k->n; i++)
@@ -32,10 +35,20 @@ static bool stays_in_row(const tw_kernel_blocks *k, unsigned rows)
             for (unsigned j = 0; j < rows; j++)
                 if (k->blocks[i].extent[j] == 1)
                     mask &= ~(UINT32_C(1) << j);
-            if (tw_is_internal(x->buffer) && (x->indirect || (x->uses & mask) != mask))
+            if ((tw_is_internal(x->buffer) || tw_producer(k, x->buffer)) &&
+                (x->indirect || (x->uses & mask) != mask))
                 return false;
         }
     return true;
+}
+
+/* The number of the block whose rows are the loop: the first that makes a result of the kernel. */
+static unsigned home_of(const tw_kernel_blocks *k)
+{
+    unsigned i = 0;
+    while (i + 1 < k->n && tw_is_internal(k->blocks[i].store->buffer))
+        i++;
+    return i;
 }
 
 bool tw_rule_fits_rows(const tw_rule *r)
@@ -50,8 +63,6 @@ bool tw_rule_fits_rows(const tw_rule *r)
             return false;
         reduces |= b->n_spatial < b->n_iters;
         single &= !b->n_spatial;
-        if (i + 1 < k->n && !tw_is_internal(b->store->buffer))
-            return false;
     }
     unsigned rows = common_rows(k);
     return reduces && (single || (rows > 0 && stays_in_row(k, rows)));
@@ -97,17 +108,21 @@ static bool vectorize_reduction(tw_rule *r, const tw_rule_block *b, tw_value *bl
 bool tw_rule_rows(tw_rule *r)
 {
     const tw_kernel_blocks *k = r->k;
-    const tw_rule_block *last = &k->blocks[k->n - 1];
-    unsigned rows = common_rows(k), n = rows;
-    tw_value *block = tw_sched_get_block(r->s, last->name), *loops[TW_RULE_MAX_LOOPS];
+    unsigned rows = common_rows(k), n = rows, home = home_of(k);
+    tw_value *block = tw_sched_get_block(r->s, k->blocks[home].name), *loops[TW_RULE_MAX_LOOPS];
     if (!block || tw_sched_get_loops(r->s, block, loops, TW_RULE_MAX_LOOPS) < (int)rows)
         return false;
     tw_expr work = tw_expr_const(r->ctx, 0);
     for (unsigned i = 0; i < k->n; i++)
         work = tw_expr_add(r->ctx, work, k->blocks[i].work);
-    for (unsigned i = rows ? k->n - 1 : 0; i-- > 0;) {
+    for (unsigned i = rows ? home : 0; i-- > 0;) {
         tw_value *producer = tw_sched_get_block(r->s, k->blocks[i].name);
         if (!producer || !tw_sched_compute_at(r->s, producer, loops[rows - 1]))
+            return false;
+    }
+    for (unsigned i = home + 1; rows && i < k->n; i++) {
+        tw_value *consumer = tw_sched_get_block(r->s, k->blocks[i].name);
+        if (!consumer || !tw_sched_reverse_compute_at(r->s, consumer, loops[rows - 1]))
             return false;
     }
     for (unsigned i = 0; i < k->n; i++) {
