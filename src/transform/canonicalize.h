@@ -3,7 +3,7 @@
 #ifndef TW_TRANSFORM_CANONICALIZE_H
 #define TW_TRANSFORM_CANONICALIZE_H
 
-#include "tilewright/ir.h"
+#include "transform/rules.h"
 
 /* canonicalize_moves.c */
 bool tw_canon_concat_one(tw_rewriter *rw, tw_op *op);
@@ -20,12 +20,9 @@ bool tw_canon_shape_static(tw_rewriter *rw, tw_op *op);
 /* reshape_chain.c: a chain of reshapes and transposes that as a whole moves nothing. */
 bool tw_canon_reshape_chain(tw_rewriter *rw, tw_op *op);
 
-/* canonicalize_norm.c: normalisations that a model spells out */
-bool tw_canon_layer_norm(tw_rewriter *rw, tw_op *op);
-bool tw_canon_rms_norm(tw_rewriter *rw, tw_op *op);
+/* canonicalize_norm.c: scale and bias of normalisations */
 bool tw_canon_norm_scale(tw_rewriter *rw, tw_op *op);
 bool tw_canon_norm_bias(tw_rewriter *rw, tw_op *op);
-bool tw_canon_softmax(tw_rewriter *rw, tw_op *op);
 
 /* canonicalize_control.c */
 bool tw_canon_if_known(tw_rewriter *rw, tw_op *op);
@@ -41,5 +38,16 @@ bool tw_canon_cast_cast(tw_rewriter *rw, tw_op *op);
 bool tw_canon_pool_unit(tw_rewriter *rw, tw_op *op);
 bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op);
 bool tw_canon_matmul_transpose(tw_rewriter *rw, tw_op *op);
+
+/* rules_forms.c: tables of what models spell out. */
+extern const tw_rule tw_rules_activations[], tw_rules_norms[];
+
+/* rules_when.c: conditions, over the names that the lines use. */
+bool tw_when_positive(const tw_rule_match *m);              /* #c > 0 */
+bool tw_when_one_axis(const tw_rule_match *m);              /* A is one axis */
+bool tw_when_last_axes(const tw_rule_match *m);             /* A are x's last axes */
+bool tw_when_last_axes_and_epsilon(const tw_rule_match *m); /* and #e > 0 */
+/* A reshape to what keepdims had made; nothing else uses the reduction of x along A. */
+bool tw_when_axes_come_back(const tw_rule_match *m);
 
 #endif
