@@ -170,7 +170,7 @@ struct tw_type_s {
     tw_elem elem;        /* SCALAR, TENSOR, BUFFER, VECTOR */
     unsigned rank;       /* TENSOR, BUFFER; VECTOR has 1 */
     const tw_expr *dims; /* TENSOR, BUFFER, VECTOR: constants or expressions over symbols */
-    tw_attr layout;      /* TENSOR: NULL is plain row-major */
+    tw_attr layout;      /* TENSOR: see tw_layout_kind; NULL says nothing */
     const char *scope;   /* BUFFER: "" global, "local" registers or stack, "shared" … */
     const char *name;    /* DIALECT: "dialect.name" */
     tw_attr params;      /* DIALECT: array attribute or NULL */
@@ -179,9 +179,26 @@ struct tw_type_s {
     uint64_t hash;
 };
 
+/* What a tensor's axes are; its sizes are in memory order. The words stand for any number of axes
+ * of space. A layout is an attribute, unique as all are: equal ones have equal pointers. */
+typedef enum tw_layout_kind {
+    TW_LAYOUT_PLAIN,   /* NULL: batch, channels, space to operations that ask; else anything */
+    TW_LAYOUT_NHWC,    /* tensor<1x56x56x64xf32, NHWC>: batch, space, channels */
+    TW_LAYOUT_NCHWC,   /* tensor<1x4x56x56x16xf32, NCHW16c>: batch, blocks of channels, space, the
+                          channels of a block */
+    TW_LAYOUT_UNKNOWN, /* another attribute, which verifiers refuse */
+} tw_layout_kind;
+
+tw_attr tw_layout_nhwc(tw_context *ctx);
+tw_attr tw_layout_nchwc(tw_context *ctx, int64_t block); /* block >= 1 */
+/* *block: channels of a block; 1 for the other kinds. */
+tw_layout_kind tw_layout_read(tw_attr layout, int64_t *block);
+
 tw_type tw_type_scalar(tw_context *ctx, tw_elem elem);
 tw_type tw_type_tensor(tw_context *ctx, tw_elem elem, unsigned rank, const tw_expr *dims,
                        tw_attr layout);
+/* The tensor type with another layout, or none. */
+tw_type tw_type_with_layout(tw_context *ctx, tw_type type, tw_attr layout);
 /* A tensor of constant sizes, all >= 0. */
 tw_type tw_type_tensor_static(tw_context *ctx, tw_elem elem, unsigned rank, const int64_t *dims);
 tw_type tw_type_buffer(tw_context *ctx, tw_elem elem, unsigned rank, const tw_expr *dims,

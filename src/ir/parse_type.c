@@ -77,13 +77,28 @@ static bool parse_shape(tw_parser *p, tw_expr *dims, unsigned *rank, tw_elem *el
     return parse_element(p, elem);
 }
 
+/* `NHWC`, `NCHW16c` */
+static bool parse_layout(tw_parser *p, tw_attr *out)
+{
+    int64_t block;
+    if (p->token.kind != TW_TOKEN_NAME)
+        return tw_ps_expected(p, "a layout: NHWC, or NCHW16c with any number");
+    *out = tw_attr_string_n(p->ctx, p->token.text, p->token.len);
+    if (tw_layout_read(*out, &block) == TW_LAYOUT_UNKNOWN)
+        return tw_q_error(p,
+                          "there is no layout '%.*s'; it can be NHWC, or NCHW16c with any number",
+                          (int)p->token.len, p->token.text);
+    tw_ps_advance(p);
+    return true;
+}
+
 static bool parse_tensor(tw_parser *p, tw_type *out)
 {
     tw_expr dims[TW_MAX_RANK];
     unsigned rank;
     tw_elem elem;
     tw_attr layout = NULL;
-    if (!parse_shape(p, dims, &rank, &elem) || (tw_q_try(p, ",") && !tw_q_attr(p, &layout)) ||
+    if (!parse_shape(p, dims, &rank, &elem) || (tw_q_try(p, ",") && !parse_layout(p, &layout)) ||
         !tw_q_expect(p, ">"))
         return false;
     *out = tw_type_tensor(p->ctx, elem, rank, dims, layout);

@@ -57,6 +57,16 @@ static void print_dialect_type(tw_printer *p, tw_type type)
     tw_pr_text(p, ">");
 }
 
+/* A bare word; what is none shows as it is, for messages. */
+static void print_layout(tw_printer *p, tw_attr layout)
+{
+    int64_t block;
+    if (tw_layout_read(layout, &block) != TW_LAYOUT_UNKNOWN)
+        tw_pr_bytes(p, layout->u.string.text, layout->u.string.len);
+    else
+        tw_p_attr(p, layout);
+}
+
 void tw_p_type(tw_printer *p, tw_type type)
 {
     if (!type) {
@@ -74,7 +84,7 @@ void tw_p_type(tw_printer *p, tw_type type)
         print_shape(p, type);
         if (type->layout) {
             tw_pr_text(p, ", ");
-            tw_p_attr(p, type->layout);
+            print_layout(p, type->layout);
         }
         tw_pr_text(p, ">");
         break;

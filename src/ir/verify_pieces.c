@@ -93,6 +93,23 @@ static void check_shape(tw_piece_checker *c, tw_type type)
         wrong(c, "a vector type needs a number of lanes of at least 1");
 }
 
+/* The axes that the layout names are there, and the last one is a block. */
+static void check_layout(tw_piece_checker *c, tw_type type)
+{
+    int64_t block, size;
+    tw_layout_kind kind = tw_layout_read(type->layout, &block);
+    bool good = kind == TW_LAYOUT_PLAIN ||
+                (type->kind == TW_TYPE_TENSOR &&
+                 ((kind == TW_LAYOUT_NHWC && type->rank >= 2) ||
+                  (kind == TW_LAYOUT_NCHWC && type->rank >= 3 && type->rank <= TW_MAX_RANK &&
+                   tw_expr_as_const(type->dims[type->rank - 1], &size) && size == block)));
+    if (!good)
+        tw_error(c->ctx, c->op->loc,
+                 "%s: %s has a layout that does not fit it; NHWC takes 2 axes or more, NCHW16c 3 "
+                 "or more, the last one of size 16",
+                 c->op->def->name, tw_print_type(c->ctx, type));
+}
+
 static void check_dialect_type(tw_piece_checker *c, tw_type type)
 {
     const tw_type_def *def = type->name ? tw_map_get_str(&c->ctx->type_defs, type->name) : NULL;
@@ -125,7 +142,7 @@ static void check_one_type(tw_piece_checker *c, tw_type type)
     case TW_TYPE_BUFFER:
     case TW_TYPE_VECTOR:
         check_shape(c, type);
-        push(c, NULL, type->layout);
+        check_layout(c, type);
         return;
     case TW_TYPE_FUNC:
         check_function_type(c, type);

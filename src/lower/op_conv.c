@@ -12,37 +12,45 @@ typedef struct conv {
     tw_window w;
     tw_window_axes a;
     tw_value *x, *weights;
-    const char *layout; /* of the weights */
+    const char *layout; /* of the weights, see kernel_layouts */
     int64_t groups;
     tw_expr channels, outputs; /* channels summed and computed per group */
     tw_elem elem;
 } conv;
 
+/* The kernel layouts' axes: o and i are channels computed and summed, O and I blocks of them, p and
+ * l what is in a block, s all axes of space. */
+static const struct {
+    const char *name, *axes;
+} kernel_layouts[] = {{"OI", "ois"}, {"panel", "Osip"}, {"blocks", "OIslp"}, {"depthwise", "so"}};
+
+static const char *kernel_axes(const tw_op *op)
+{
+    const char *name = tw_op_string(op, "kernel_layout", "OI");
+    for (size_t i = 0; i < sizeof kernel_layouts / sizeof *kernel_layouts; i++)
+        if (!strcmp(name, kernel_layouts[i].name))
+            return kernel_layouts[i].axes;
+    return kernel_layouts[0].axes;
+}
+
 static void weight_index(const conv *c, tw_expr *index)
 {
     tw_context *ctx = c->l->ctx;
     unsigned n = 0;
-    if (!strcmp(c->layout, "OI")) {
-        index[n++] = c->a.channel;
-        index[n++] = c->a.reduce_channel;
-    }
     tw_expr panel = tw_expr_const(ctx, tw_op_int(c->op, "panel", 1));
-    if (!strcmp(c->layout, "panel"))
-        index[n++] = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, panel);
-    for (unsigned i = 0; i < c->w.n; i++)
-        index[n++] = c->a.tap[i];
-    if (!strcmp(c->layout, "panel")) {
-        index[n++] = c->a.reduce_channel;
-        index[n++] = tw_expr_binary(ctx, TW_EXPR_MOD, c->a.channel, panel);
-    } else if (!strcmp(c->layout, "depthwise")) {
-        index[n++] = c->a.channel;
+    tw_expr block = tw_expr_const(ctx, c->w.x.block);
+    for (const char *axis = c->layout; *axis; axis++) {
+        bool input = strchr("iIl", *axis);
+        tw_expr channel = input ? c->a.reduce_channel : c->a.channel, size = input ? block : panel;
+        for (unsigned i = 0; *axis == 's' && i < c->w.n; i++)
+            index[n++] = c->a.tap[i];
+        if (strchr("OI", *axis))
+            index[n++] = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, channel, size);
+        else if (strchr("pl", *axis))
+            index[n++] = tw_expr_binary(ctx, TW_EXPR_MOD, channel, size);
+        else if (*axis != 's')
+            index[n++] = channel;
     }
-}
-
-/* The axis of the weights that the first spatial axis is. */
-static unsigned first_tap_axis(const char *layout)
-{
-    return !strcmp(layout, "OI") ? 2 : !strcmp(layout, "panel") ? 1 : 0;
 }
 
 static tw_value *load_x(const conv *c, tw_stage *s)
@@ -66,19 +74,21 @@ static bool has_wide_groups(const conv *c)
     enum { WIDE = 8 };
     int64_t outputs;
     return c->groups > 1 && tw_expr_as_const(c->outputs, &outputs) && outputs >= WIDE &&
-           strcmp(c->layout, "depthwise") != 0;
+           outputs % c->w.to.block == 0 && strcmp(c->layout, "so") != 0;
 }
 
 bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     conv c = {.l = l, .op = op, .x = in[0], .weights = in[1]};
-    c.w = tw_window_of(l->ctx, op, in[0]->type->rank);
-    c.layout = tw_op_string(op, "kernel_layout", "OI");
+    c.w = tw_window_of(l->ctx, op);
+    c.layout = kernel_axes(op);
     c.groups = tw_op_int(op, "groups", 1);
-    unsigned channel = tw_window_channel(&c.w), first = first_tap_axis(c.layout);
+    unsigned first = (unsigned)(strchr(c.layout, 's') - c.layout);
     tw_expr groups = tw_expr_const(l->ctx, c.groups);
-    c.channels = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV, tw_size(in[0], channel), groups);
-    c.outputs = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV, tw_size(out[0], channel), groups);
+    c.channels = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV,
+                                tw_data_channels(l->ctx, tw_operand(op, 0)->type), groups);
+    c.outputs = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV,
+                               tw_data_channels(l->ctx, op->results[0].type), groups);
     for (unsigned i = 0; i < c.w.n; i++)
         c.w.kernel[i] = tw_size(in[1], first + i);
     c.elem = tw_product_elem(in[0], out[0]);
@@ -88,7 +98,7 @@ bool tw_lower_conv(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *con
     tw_stage s;
     tw_expr result[TW_MAX_RANK], weights[TW_MAX_RANK];
     tw_stage_open(l, &s, "conv", c.a.axes, c.a.n);
-    tw_window_result(&c.w, &c.a, result);
+    tw_window_result(l->ctx, &c.w, &c.a, result);
     weight_index(&c, weights);
     tw_value *x = load_x(&c, &s);
     tw_value *k = tw_stage_cast(&s, tw_stage_load(&s, in[1], weights), c.elem);

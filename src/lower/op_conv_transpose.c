@@ -56,13 +56,14 @@ static void build(const conv_t *c, tw_stage *s, tw_value *x, tw_value *weights, 
                         : tw_expr_binary(ctx, TW_EXPR_FLOORDIV, c->a.channel, c->outputs);
     index[0] = c->a.batch;
     tw_expr channel = tw_expr_add(ctx, tw_expr_mul(ctx, group, c->inputs), c->a.reduce_channel);
-    index[tw_window_channel(&c->w)] = kernel[0] = channel;
+    tw_window_set_channel(ctx, &c->w.x, channel, index);
+    kernel[0] = channel;
     kernel[1] = tw_expr_sub(ctx, c->a.channel, tw_expr_mul(ctx, group, c->outputs));
     for (unsigned i = 0; i < c->w.n; i++) {
-        unsigned axis = tw_window_spatial(&c->w, i);
+        unsigned axis = c->w.x.space + i;
         meet(c, i, tw_size(x, axis), &index[axis], &kernel[2 + i], where, &n);
     }
-    tw_window_result(&c->w, &c->a, result);
+    tw_window_result(ctx, &c->w, &c->a, result);
     tw_value *v = tw_stage_load_or(s, x, index, where, n, 0);
     /* Where x is masked its tap may lie outside the weights: clamp it. */
     for (unsigned i = 0; i < c->w.n; i++)
@@ -77,12 +78,13 @@ static void build(const conv_t *c, tw_stage *s, tw_value *x, tw_value *weights, 
 bool tw_lower_conv_transpose(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     tw_context *ctx = l->ctx;
-    conv_t c = {.l = l, .w = tw_window_of(ctx, op, in[0]->type->rank)};
-    unsigned channel = tw_window_channel(&c.w);
+    conv_t c = {.l = l, .w = tw_window_of(ctx, op)};
     c.groups = tw_op_int(op, "groups", 1);
     tw_expr groups = tw_expr_const(ctx, c.groups);
-    c.inputs = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, tw_size(in[0], channel), groups);
-    c.outputs = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, tw_size(out[0], channel), groups);
+    c.inputs = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, tw_data_channels(ctx, tw_operand(op, 0)->type),
+                              groups);
+    c.outputs =
+        tw_expr_binary(ctx, TW_EXPR_FLOORDIV, tw_data_channels(ctx, op->results[0].type), groups);
     for (unsigned i = 0; i < c.w.n; i++) {
         c.kernel[i] = tw_size(in[1], 2 + i);
         c.w.kernel[i] = c.kernel[i];

@@ -19,6 +19,8 @@ typedef struct statistics {
     tw_expr dims[TW_MAX_RANK];                       /* of results: 1 where reduced */
     unsigned rank;
     tw_expr count; /* of elements per result */
+    unsigned lane; /* of x with blocks of channels, and parameters per channel; else 0 */
+    int64_t block;
 } statistics;
 
 static void add_axes(statistics *t, bool reduced, unsigned *n)
@@ -90,10 +92,22 @@ static tw_value *finish_sum(statistics *t, const char *suffix, tw_value *sum, bo
     return to;
 }
 
+/* The channel at the stage's place. */
+static tw_expr channel_here(tw_stage *s, unsigned channel, unsigned lane, int64_t block)
+{
+    tw_expr at = tw_expr_mulc(s->l->ctx, tw_stage_axis(s, channel), block);
+    return lane ? tw_expr_add(s->l->ctx, at, tw_stage_axis(s, lane)) : at;
+}
+
 /* A parameter whose first axis is axis `first` of the result. */
-static tw_value *load_parameter(tw_stage *s, tw_value *parameter, unsigned first)
+static tw_value *load_parameter(const statistics *t, tw_stage *s, tw_value *parameter,
+                                unsigned first)
 {
     tw_expr index[TW_MAX_RANK];
+    if (t->lane) {
+        index[0] = channel_here(s, first, t->lane, t->block);
+        return tw_load(s, parameter, index);
+    }
     for (unsigned i = 0; i < parameter->type->rank; i++)
         index[i] =
             tw_is_size(tw_size(parameter, i), 1) ? tw_stage_int(s, 0) : tw_stage_axis(s, first + i);
@@ -111,9 +125,9 @@ static bool normalise(statistics *t, tw_value *mean, tw_value *factor, tw_value 
         y = tw_s2(&s, TW_LOOP_SUB, y, tw_stage_load_broadcast(&s, mean, t->rank));
     y = tw_s2(&s, TW_LOOP_MUL, y, tw_stage_load_broadcast(&s, factor, t->rank));
     if (scale)
-        y = tw_s2(&s, TW_LOOP_MUL, y, load_parameter(&s, scale, first));
+        y = tw_s2(&s, TW_LOOP_MUL, y, load_parameter(t, &s, scale, first));
     if (bias)
-        y = tw_s2(&s, TW_LOOP_ADD, y, load_parameter(&s, bias, first));
+        y = tw_s2(&s, TW_LOOP_ADD, y, load_parameter(t, &s, bias, first));
     tw_stage_store_here(&s, y, out);
     return tw_stage_close(&s);
 }
@@ -156,23 +170,24 @@ bool tw_lower_rms_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value 
 
 bool tw_lower_instance_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    tw_window w = tw_window_of(l->ctx, op, in[0]->type->rank);
-    unsigned channel = tw_window_channel(&w);
+    tw_data_axes axes = tw_data_axes_of(tw_operand(op, 0)->type);
     bool reduced[TW_MAX_RANK];
     for (unsigned i = 0; i < in[0]->type->rank; i++)
-        reduced[i] = i != 0 && i != channel;
+        reduced[i] = i >= axes.space && i < axes.space + axes.n_space;
     statistics t = make_statistics(l, op, in[0], reduced);
-    return normalise_all(&t, op, in[1], in[2], channel, out[0]);
+    t.lane = axes.lane;
+    t.block = axes.block;
+    return normalise_all(&t, op, in[1], in[2], axes.channel, out[0]);
 }
 
 bool tw_lower_batch_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    tw_window w = tw_window_of(l->ctx, op, in[0]->type->rank);
+    tw_data_axes axes = tw_data_axes_of(tw_operand(op, 0)->type);
     tw_stage s;
     tw_stage_elementwise(l, &s, "batch_norm", out[0]);
     tw_elem elem = tw_compute_elem(out[0]->type->elem);
     tw_value *v[5];
-    tw_expr channel = tw_stage_axis(&s, tw_window_channel(&w));
+    tw_expr channel = channel_here(&s, axes.channel, axes.lane, axes.block);
     for (unsigned i = 0; i < 5; i++) {
         v[i] = i ? tw_stage_load(&s, in[i], &channel)
                  : tw_stage_load_broadcast(&s, in[0], out[0]->type->rank);
@@ -191,8 +206,8 @@ bool tw_lower_batch_norm(tw_lowering *l, tw_op *op, tw_value *const *in, tw_valu
 /* Squares of `size` channels around each, then x / (bias + alpha / size * squares) ^ beta. */
 bool tw_lower_lrn(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
-    tw_window w = tw_window_of(l->ctx, op, in[0]->type->rank);
-    unsigned rank = in[0]->type->rank, channel = tw_window_channel(&w);
+    tw_data_axes data = tw_data_axes_of(tw_operand(op, 0)->type);
+    unsigned rank = in[0]->type->rank;
     int64_t size = tw_op_int(op, "size", 1);
     tw_axis axes[TW_MAX_RANK + 1];
     tw_expr here[TW_MAX_RANK], index[TW_MAX_RANK];
@@ -205,10 +220,12 @@ bool tw_lower_lrn(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *cons
     tw_value *squares = tw_lowering_alloc(l, elem, rank, in[0]->type->dims, "squares");
     tw_stage s;
     tw_stage_open(l, &s, "lrn_squares", axes, rank + 1);
-    tw_expr at = tw_expr_add(l->ctx, here[channel], tw_expr_dim(l->ctx, rank));
-    index[channel] = tw_expr_addc(l->ctx, at, -((size - 1) / 2));
-    tw_expr last = tw_expr_addc(l->ctx, tw_size(in[0], channel), -1);
-    tw_expr where[] = {index[channel], tw_expr_sub(l->ctx, last, index[channel])};
+    tw_expr at = tw_expr_add(l->ctx, channel_here(&s, data.channel, data.lane, data.block),
+                             tw_expr_dim(l->ctx, rank));
+    at = tw_expr_addc(l->ctx, at, -((size - 1) / 2));
+    tw_window_set_channel(l->ctx, &data, at, index);
+    tw_expr last = tw_expr_addc(l->ctx, tw_data_channels(l->ctx, tw_operand(op, 0)->type), -1);
+    tw_expr where[] = {at, tw_expr_sub(l->ctx, last, at)};
     tw_value *x = tw_stage_load_or(&s, in[0], index, where, 2, 0);
     x = tw_stage_cast(&s, x, elem);
     tw_stage_reduce_product(&s, x, x, squares, here);

@@ -11,7 +11,7 @@ typedef struct pool {
 
 static pool make_pool(tw_lowering *l, tw_op *op, tw_value *x, tw_value *out)
 {
-    pool p = {.l = l, .w = tw_window_of(l->ctx, op, x->type->rank), .x = x};
+    pool p = {.l = l, .w = tw_window_of(l->ctx, op), .x = x};
     p.elem = tw_compute_elem(x->type->elem);
     p.a = tw_window_make_axes(l, &p.w, out, tw_expr_const(l->ctx, 1), 1);
     return p;
@@ -26,7 +26,7 @@ static void fold_window(pool *p, const char *name, const char *combine, double i
     unsigned n_where;
     tw_stage_open(p->l, &s, name, p->a.axes, p->a.n);
     tw_window_index(&s, &p->w, &p->a, p->a.channel, p->x, index, where, &n_where);
-    tw_window_result(&p->w, &p->a, result);
+    tw_window_result(p->l->ctx, &p->w, &p->a, result);
     tw_value *x = tw_stage_load_or(&s, p->x, index, where, n_where, identity);
     x = tw_stage_cast(&s, x, to->type->elem);
     tw_stage_reduce(&s, combine, identity, x, to, result);
@@ -61,7 +61,7 @@ static tw_value *divisor(tw_stage *s, const pool *p, bool count_pad, tw_elem ele
     tw_value *product = NULL;
     double constant = 1;
     for (unsigned i = 0; i < p->w.n; i++) {
-        unsigned axis = tw_window_spatial(&p->w, i);
+        unsigned axis = p->w.to.space + i;
         int64_t n;
         tw_expr low = tw_expr_const(p->l->ctx, 0), high = tw_size(p->x, axis);
         if (count_pad) {

@@ -1,12 +1,11 @@
 /* window.c: axes and indices of convolutions and pools. */
 #include "lower/window.h"
 
-#include <string.h>
-
-tw_window tw_window_of(tw_context *ctx, const tw_op *op, unsigned rank)
+tw_window tw_window_of(tw_context *ctx, const tw_op *op)
 {
-    tw_window w = {.n = rank - 2};
-    w.channels_last = !strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC");
+    tw_window w = {.x = tw_data_axes_of(tw_operand(op, 0)->type),
+                   .to = tw_data_axes_of(op->results[0].type)};
+    w.n = w.x.n_space;
     for (unsigned i = 0; i < w.n; i++) {
         w.strides[i] = w.dilations[i] = 1;
         w.kernel[i] = tw_expr_const(ctx, 1);
@@ -20,14 +19,14 @@ tw_window tw_window_of(tw_context *ctx, const tw_op *op, unsigned rank)
     return w;
 }
 
-unsigned tw_window_spatial(const tw_window *w, unsigned i)
+void tw_window_set_channel(tw_context *ctx, const tw_data_axes *axes, tw_expr channel,
+                           tw_expr *index)
 {
-    return w->channels_last ? 1 + i : 2 + i;
-}
-
-unsigned tw_window_channel(const tw_window *w)
-{
-    return w->channels_last ? w->n + 1 : 1;
+    tw_expr block = tw_expr_const(ctx, axes->block);
+    index[axes->channel] =
+        axes->lane ? tw_expr_binary(ctx, TW_EXPR_FLOORDIV, channel, block) : channel;
+    if (axes->lane)
+        index[axes->lane] = tw_expr_binary(ctx, TW_EXPR_MOD, channel, block);
 }
 
 /* z, y, x for up to three axes, else numbers. */
@@ -46,49 +45,64 @@ static tw_expr add_axis(tw_lowering *l, tw_window_axes *a, const char *name, tw_
     return tw_expr_dim(l->ctx, a->n++);
 }
 
+/* The channels that are summed stand where they are in the data: in front of the window, behind it,
+ * or blocks in front and lanes behind. */
 static void add_reduction(tw_lowering *l, const tw_window *w, tw_window_axes *a, tw_expr channels)
 {
+    tw_context *ctx = l->ctx;
     unsigned before = a->n;
-    bool several = !tw_is_size(channels, 1);
-    tw_expr zero = tw_expr_const(l->ctx, 0);
+    bool several = !tw_is_size(channels, 1), last = w->x.channel > w->x.space;
+    tw_expr zero = tw_expr_const(ctx, 0), block = tw_expr_const(ctx, w->x.block);
+    bool blocks = w->x.lane && tw_expr_binary(ctx, TW_EXPR_MOD, channels, block) == zero && several;
     a->reduce_channel = zero;
-    if (!w->channels_last && several)
-        a->reduce_channel = add_axis(l, a, "rc", channels, true);
+    if (blocks)
+        channels = tw_expr_binary(ctx, TW_EXPR_FLOORDIV, channels, block);
+    if (!last && !tw_is_size(channels, 1))
+        a->reduce_channel =
+            tw_expr_mulc(ctx, add_axis(l, a, "rc", channels, true), blocks ? w->x.block : 1);
     for (unsigned i = 0; i < w->n; i++) {
         a->tap[i] = zero;
         if (!tw_is_size(w->kernel[i], 1))
             a->tap[i] = add_axis(l, a, spatial_name(l, w, i, "r"), w->kernel[i], true);
     }
-    if ((w->channels_last && several) || a->n == before)
+    if (blocks && w->x.block > 1)
+        a->reduce_channel = tw_expr_add(ctx, a->reduce_channel, add_axis(l, a, "rl", block, true));
+    if ((last && several) || a->n == before)
         a->reduce_channel = add_axis(l, a, "rc", channels, true);
 }
 
+/* The channels, or their blocks, as one axis or as two. */
 static void add_channels(tw_lowering *l, const tw_window *w, tw_window_axes *a,
                          const tw_value *result, int64_t groups)
 {
-    tw_expr size = tw_size(result, tw_window_channel(w)), n = tw_expr_const(l->ctx, groups);
+    tw_expr size = tw_size(result, w->to.channel), n = tw_expr_const(l->ctx, groups);
     if (groups <= 1) {
         a->channel = add_axis(l, a, "o", size, false);
-        return;
+    } else {
+        tw_expr each = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV, size, n);
+        a->group = add_axis(l, a, "g", n, false);
+        a->channel = tw_expr_add(l->ctx, tw_expr_mul(l->ctx, a->group, each),
+                                 add_axis(l, a, "o", each, false));
     }
-    tw_expr each = tw_expr_binary(l->ctx, TW_EXPR_FLOORDIV, size, n);
-    a->group = add_axis(l, a, "g", n, false);
-    a->channel =
-        tw_expr_add(l->ctx, tw_expr_mul(l->ctx, a->group, each), add_axis(l, a, "o", each, false));
+    a->channel = tw_expr_mulc(l->ctx, a->channel, w->to.block);
 }
 
 tw_window_axes tw_window_make_axes(tw_lowering *l, const tw_window *w, const tw_value *result,
                                    tw_expr channels, int64_t groups)
 {
     tw_window_axes a = {.n = 0};
+    bool last = w->to.channel > w->to.space;
     a.batch = add_axis(l, &a, "n", tw_size(result, 0), false);
-    if (!w->channels_last)
+    if (!last)
         add_channels(l, w, &a, result, groups);
     for (unsigned i = 0; i < w->n; i++)
-        a.at[i] = add_axis(l, &a, spatial_name(l, w, i, ""),
-                           tw_size(result, tw_window_spatial(w, i)), false);
-    if (w->channels_last)
+        a.at[i] =
+            add_axis(l, &a, spatial_name(l, w, i, ""), tw_size(result, w->to.space + i), false);
+    if (last)
         add_channels(l, w, &a, result, groups);
+    if (w->to.lane)
+        a.channel = tw_expr_add(l->ctx, a.channel,
+                                add_axis(l, &a, "l", tw_size(result, w->to.lane), false));
     add_reduction(l, w, &a, channels);
     return a;
 }
@@ -99,10 +113,10 @@ void tw_window_index(const tw_stage *s, const tw_window *w, const tw_window_axes
 {
     tw_context *ctx = s->l->ctx;
     index[0] = a->batch;
-    index[tw_window_channel(w)] = channel;
+    tw_window_set_channel(ctx, &w->x, channel, index);
     *n_where = 0;
     for (unsigned i = 0; i < w->n; i++) {
-        unsigned axis = tw_window_spatial(w, i);
+        unsigned axis = w->x.space + i;
         tw_expr e = tw_expr_add(ctx, tw_expr_mulc(ctx, a->at[i], w->strides[i]),
                                 tw_expr_mulc(ctx, a->tap[i], w->dilations[i]));
         e = tw_expr_sub(ctx, e, w->pads_begin[i]);
@@ -112,10 +126,10 @@ void tw_window_index(const tw_stage *s, const tw_window *w, const tw_window_axes
     }
 }
 
-void tw_window_result(const tw_window *w, const tw_window_axes *a, tw_expr *index)
+void tw_window_result(tw_context *ctx, const tw_window *w, const tw_window_axes *a, tw_expr *index)
 {
     index[0] = a->batch;
-    index[tw_window_channel(w)] = a->channel;
+    tw_window_set_channel(ctx, &w->to, a->channel, index);
     for (unsigned i = 0; i < w->n; i++)
-        index[tw_window_spatial(w, i)] = a->at[i];
+        index[w->to.space + i] = a->at[i];
 }

@@ -18,7 +18,7 @@ static tw_value *convert(tw_builder *b, tw_graph_kind kind, tw_value *x, tw_elem
 {
     if (x->type->elem == elem)
         return x;
-    tw_type type = tw_type_tensor(b->ctx, elem, x->type->rank, x->type->dims, NULL);
+    tw_type type = tw_type_tensor(b->ctx, elem, x->type->rank, x->type->dims, x->type->layout);
     return tw_graph_build(b, kind, &x, 1, type, NULL);
 }
 
@@ -58,7 +58,7 @@ tw_value *tw_build_pad_to(tw_builder *b, tw_value *x, unsigned axis, int64_t n)
         return x;
     memcpy(dims, x->type->dims, rank * sizeof *dims);
     dims[axis] = tw_expr_addc(b->ctx, dims[axis], behind[axis]);
-    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank, dims, NULL);
+    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank, dims, x->type->layout);
     return tw_graph_build(b, TW_GRAPH_PAD, &x, 1, type, "pads_begin",
                           tw_attr_ints(b->ctx, none, rank), "pads_end",
                           tw_attr_ints(b->ctx, behind, rank), NULL);

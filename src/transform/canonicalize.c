@@ -61,6 +61,8 @@ static const tw_rule identities[] = {
 static const tw_rule moves[] = {
     TW_RULE("reshape(x)", "x", ANY, "the type is the same, so the shape is"),
     TW_RULE("expand(x)", "x", ANY, "likewise"),
+    TW_RULE("reshape(x)", "x", ANY, "it only names another layout, which nothing asks for",
+            .apply = tw_canon_layout_name),
     TW_RULE("expand(expand(x))", "expand(x)", ANY, "broadcasting composes"),
     TW_RULE("tile{*}(x)", "x", ANY, "the shape is the same, so each axis is repeated once"),
     TW_RULE("transpose(x)", "x or reshape(x)", ANY, "axes of size 1 apart, the order is unchanged",

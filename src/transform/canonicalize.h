@@ -5,6 +5,11 @@
 
 #include "transform/rules.h"
 
+/* canonicalize_layout.c */
+/* Replaces op's result by a value that differs in the layout of its type at most; true. */
+bool tw_canon_replace(tw_rewriter *rw, tw_op *op, tw_value *value);
+bool tw_canon_layout_name(tw_rewriter *rw, tw_op *op);
+
 /* canonicalize_moves.c */
 bool tw_canon_concat_one(tw_rewriter *rw, tw_op *op);
 bool tw_canon_concat_empty(tw_rewriter *rw, tw_op *op);

@@ -16,17 +16,11 @@ static tw_op *producer(const tw_op *op, unsigned i, tw_graph_kind kind)
     return p && tw_is_graph(p, kind) ? p : NULL;
 }
 
-static bool replace_by(tw_rewriter *rw, tw_op *op, tw_value *value)
-{
-    tw_rw_replace(rw, op, &value);
-    return true;
-}
-
 /* ---- concat ---- */
 
 bool tw_canon_concat_one(tw_rewriter *rw, tw_op *op)
 {
-    return op->n_operands == 1 && replace_by(rw, op, tw_operand(op, 0));
+    return op->n_operands == 1 && tw_canon_replace(rw, op, tw_operand(op, 0));
 }
 
 /* Replaces the operands of a concatenation in place. */
@@ -91,7 +85,7 @@ bool tw_canon_slice_identity(tw_rewriter *rw, tw_op *op)
 {
     tw_context *ctx = tw_rw_context(rw);
     return op->results[0].type == tw_operand(op, 0)->type && all_equal(ctx, op, "starts", 0) &&
-           all_equal(ctx, op, "steps", 1) && replace_by(rw, op, tw_operand(op, 0));
+           all_equal(ctx, op, "steps", 1) && tw_canon_replace(rw, op, tw_operand(op, 0));
 }
 
 static tw_value *build_slice(tw_builder *b, tw_value *x, tw_type type, const tw_expr *starts,
@@ -120,8 +114,8 @@ bool tw_canon_slice_slice(tw_rewriter *rw, tw_op *op)
             return false;
     }
     tw_builder *b = tw_rw_builder(rw, op);
-    return replace_by(rw, op,
-                      build_slice(b, tw_operand(inner, 0), op->results[0].type, start, step));
+    return tw_canon_replace(rw, op,
+                            build_slice(b, tw_operand(inner, 0), op->results[0].type, start, step));
 }
 
 /* The part of a concatenation in which positions first..last of the axis lie; *offset is where it
@@ -160,7 +154,7 @@ bool tw_canon_slice_concat(tw_rewriter *rw, tw_op *op)
     if (!part)
         return false;
     start[axis] = tw_expr_const(tw_rw_context(rw), first - offset);
-    return replace_by(rw, op, build_slice(tw_rw_builder(rw, op), part, type, start, step));
+    return tw_canon_replace(rw, op, build_slice(tw_rw_builder(rw, op), part, type, start, step));
 }
 
 /* ---- pad ---- */
@@ -169,7 +163,7 @@ bool tw_canon_pad_nothing(tw_rewriter *rw, tw_op *op)
 {
     tw_context *ctx = tw_rw_context(rw);
     return all_equal(ctx, op, "pads_begin", 0) && all_equal(ctx, op, "pads_end", 0) &&
-           replace_by(rw, op, tw_operand(op, 0));
+           tw_canon_replace(rw, op, tw_operand(op, 0));
 }
 
 /* The bits of a constant-mode pad's value; false for other modes and values not known. */
@@ -256,5 +250,5 @@ bool tw_canon_shape_static(tw_rewriter *rw, tw_op *op)
     for (int64_t i = begin; i < end && i < type->rank; i++)
         if (!tw_expr_as_const(type->dims[i], &sizes[n++]))
             return false;
-    return replace_by(rw, op, tw_constant_i64(tw_rw_builder(rw, op), sizes, n, 1));
+    return tw_canon_replace(rw, op, tw_constant_i64(tw_rw_builder(rw, op), sizes, n, 1));
 }

@@ -2,16 +2,10 @@
 #include "transform/canonicalize.h"
 
 #include "base/checked.h"
-#include "dialect/graph/graph.h"
+#include "dialect/graph/data_axes.h"
 #include "transform/constants.h"
 
 #include <string.h>
-
-static bool replace_by(tw_rewriter *rw, tw_op *op, tw_value *value)
-{
-    tw_rw_replace(rw, op, &value);
-    return true;
-}
 
 bool tw_canon_constant_right(tw_rewriter *rw, tw_op *op)
 {
@@ -85,7 +79,7 @@ bool tw_canon_cast_cast(tw_rewriter *rw, tw_op *op)
     if (!bits && !is_lossless(x->type->elem, middle))
         return false;
     if (x->type == op->results[0].type)
-        return replace_by(rw, op, x);
+        return tw_canon_replace(rw, op, x);
     tw_op_set_operand(op, 0, x);
     tw_rw_changed(rw, op);
     return true;
@@ -102,7 +96,7 @@ bool tw_canon_reduce_unit(tw_rewriter *rw, tw_op *op)
     for (int i = 0; i < n; i++)
         if (x->type->dims[axes[i]] != one)
             return false;
-    return replace_by(
+    return tw_canon_replace(
         rw, op,
         tw_graph_build(tw_rw_builder(rw, op), TW_GRAPH_RESHAPE, &x, 1, op->results[0].type, NULL));
 }
@@ -122,7 +116,8 @@ bool tw_canon_pool_unit(tw_rewriter *rw, tw_op *op)
     tw_context *ctx = tw_rw_context(rw);
     return all_equal(ctx, op, "kernel", 1) && all_equal(ctx, op, "strides", 1) &&
            all_equal(ctx, op, "pads_begin", 0) && all_equal(ctx, op, "pads_end", 0) &&
-           op->results[0].type == tw_operand(op, 0)->type && replace_by(rw, op, tw_operand(op, 0));
+           op->results[0].type == tw_operand(op, 0)->type &&
+           tw_canon_replace(rw, op, tw_operand(op, 0));
 }
 
 /* ---- Convolutions and products ---- */
@@ -143,11 +138,10 @@ static tw_attr joint_pads(tw_context *ctx, const tw_op *conv, const tw_op *pad, 
     tw_expr own[TW_MAX_RANK], before[TW_MAX_RANK], zero = tw_expr_const(ctx, 0);
     int spatial = tw_graph_exprs(ctx, conv, name, own, TW_MAX_RANK);
     int rank = tw_graph_exprs(ctx, pad, name, before, TW_MAX_RANK);
-    bool last = !strcmp(tw_op_string(conv, "data_layout", "NC"), "NHWC");
-    int channel = last ? rank - 1 : 1, first = last ? 1 : 2;
+    int first = (int)tw_data_axes_of(tw_operand(conv, 0)->type).space;
     for (int i = 0; i < rank; i++)
         if (!tw_expr_at_least(ctx, before[i], 0, NULL, 0) ||
-            ((i == 0 || i == channel) && before[i] != zero))
+            ((i < first || i >= first + spatial) && before[i] != zero))
             return NULL;
     for (int i = 0; i < spatial; i++) {
         own[i] = tw_expr_add(ctx, own[i], before[first + i]);

@@ -60,7 +60,7 @@ static lay_op *find_op(const layouts *l, const tw_op *op)
 static lay_op *find_user(const layouts *l, const tw_use *use)
 {
     lay_op *o = find_op(l, use->user);
-    return o && o->role == TW_LAYOUT_INSIDE ? find_op(l, o->shuffle) : o;
+    return o && o->role == TW_ROLE_INSIDE ? find_op(l, o->shuffle) : o;
 }
 
 static lay_value *find_value(layouts *l, const tw_value *value)
@@ -75,7 +75,7 @@ static lay_value *find_value(layouts *l, const tw_value *value)
 
 static void enqueue(layouts *l, lay_op *o)
 {
-    if (!o || o->queued || o->role != TW_LAYOUT_EITHER)
+    if (!o || o->queued || o->role != TW_ROLE_EITHER)
         return;
     o->queued = true;
     tw_vec_push(l->arena, &l->queue, o);
@@ -167,7 +167,7 @@ static void mark_shuffle(layouts *l, const tw_op *op)
         return;
     lay_op *inside[2] = {find_op(l, first), find_op(l, first->results[0].uses->user)};
     for (int i = 0; i < 2; i++) {
-        inside[i]->role = TW_LAYOUT_INSIDE;
+        inside[i]->role = TW_ROLE_INSIDE;
         inside[i]->shuffle = op;
     }
     inside[0]->leads = true;
@@ -180,12 +180,12 @@ static void visit_neighbours(layouts *l, const tw_op *op,
     for (unsigned i = 0; i < op->n_operands; i++) {
         lay_op *producer =
             tw_layout_is_data(op, i) ? find_op(l, tw_layout_operand(op, i)->op) : NULL;
-        if (producer && producer->role == TW_LAYOUT_EITHER && tw_layout_has_result(producer->op))
+        if (producer && producer->role == TW_ROLE_EITHER && tw_layout_has_result(producer->op))
             visit(l, producer);
     }
     for (const tw_use *u = op->results[0].uses; u && tw_layout_has_result(op); u = u->next) {
         lay_op *user = find_user(l, u);
-        if (user && user->role == TW_LAYOUT_EITHER && tw_layout_is_data(user->op, u->index))
+        if (user && user->role == TW_ROLE_EITHER && tw_layout_is_data(user->op, u->index))
             visit(l, user);
     }
 }
@@ -202,7 +202,7 @@ static void spread_to(layouts *l, lay_op *neighbour)
 static bool spread_from_convolutions(layouts *l)
 {
     for (size_t i = 0; i < l->ops.len; i++)
-        if (l->ops.data[i].role == TW_LAYOUT_LAST) {
+        if (l->ops.data[i].role == TW_ROLE_LAST) {
             l->ops.data[i].last = true;
             tw_vec_push(l->arena, &l->queue, &l->ops.data[i]);
         }
@@ -223,10 +223,10 @@ static void count_uses(layouts *l)
             lay_value *v = find_value(l, x);
             if (!x->op)
                 v->cost = conversion_cost(x);
-            const lay_op *decider = o->role == TW_LAYOUT_INSIDE ? find_op(l, o->shuffle) : o;
+            const lay_op *decider = o->role == TW_ROLE_INSIDE ? find_op(l, o->shuffle) : o;
             if (decider->last && tw_layout_is_data(decider->op, k))
                 v->last++;
-            else if (o->role != TW_LAYOUT_TRANSPOSE)
+            else if (o->role != TW_ROLE_TRANSPOSE)
                 v->plain++;
         }
     }
@@ -290,7 +290,8 @@ static tw_value *convert(layouts *l, tw_value *x, bool to_last)
         perm[i] = i == 0 ? 0 : i == first ? channels : to_last ? i + 1 : i - 1;
         dims[i] = x->type->dims[perm[i]];
     }
-    tw_type type = tw_type_tensor(l->ctx, x->type->elem, rank, dims, NULL);
+    tw_attr layout = to_last ? tw_layout_nhwc(l->ctx) : NULL;
+    tw_type type = tw_type_tensor(l->ctx, x->type->elem, rank, dims, layout);
     tw_type plain = to_last ? x->type : type;
     tw_builder b = behind(l, x);
     if (tw_layout_is_view(plain))
@@ -351,7 +352,7 @@ static bool broadcasts(const tw_op *op, unsigned i)
 static void rewrite(layouts *l, lay_op *o)
 {
     tw_op *op = o->op;
-    if (o->role == TW_LAYOUT_INSIDE && find_op(l, o->shuffle)->last) {
+    if (o->role == TW_ROLE_INSIDE && find_op(l, o->shuffle)->last) {
         if (o->leads) {
             unsigned rank = o->shuffle->results[0].type->rank;
             tw_op_set_operand(op, 0, as_last(l, tw_operand(op, 0), rank));

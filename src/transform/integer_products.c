@@ -17,11 +17,10 @@
  */
 #include "transform/transform.h"
 
-#include "dialect/graph/graph.h"
+#include "dialect/graph/data_axes.h"
 #include "transform/build.h"
 #include "transform/constants.h"
 #include "ir/elem_data.h"
-#include "transform/layout.h"
 
 #include <string.h>
 
@@ -152,10 +151,11 @@ static bool read_product(tw_op *op, product *p)
     *p = (product){.op = op, .conv = tw_is_graph(op, TW_GRAPH_CONV), .rank = type->rank};
     if (type->elem != TW_I32 && type->elem != TW_F32)
         return false;
-    if (!tw_type_is_static(w) || !tw_depends_on_constants(tw_operand(op, 1)))
+    if (!tw_type_is_static(w) || tw_data_axes_of(type).lane ||
+        !tw_depends_on_constants(tw_operand(op, 1)))
         return false;
     if (p->conv) {
-        p->axis = tw_channel_axis(op);
+        p->axis = tw_data_axes_of(op->results[0].type).channel;
         p->from = 0;
         if (strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0)
             return false;
@@ -241,7 +241,7 @@ static tw_value *pad(const product *p, tw_value *x, tw_op *op)
     tw_expr pads[2][TW_MAX_RANK], given[TW_MAX_RANK], dims[TW_MAX_RANK];
     static const int64_t none[TW_MAX_RANK];
     tw_context *ctx = p->b->ctx;
-    unsigned first = tw_channel_axis(p->op) == 1 ? 2 : 1, rank = x->type->rank;
+    unsigned first = tw_data_axes_of(x->type).space, rank = x->type->rank;
     memcpy(dims, x->type->dims, rank * sizeof *dims);
     const char *const names[] = {"pads_begin", "pads_end"};
     for (unsigned k = 0; k < 2; k++) {
@@ -255,7 +255,7 @@ static tw_value *pad(const product *p, tw_value *x, tw_op *op)
         tw_op_set_attr(op, names[k], tw_attr_ints(ctx, none, rank - 2));
     }
     tw_value *zero = tw_build_reshape(p->b, tw_build_cast(p->b, p->x.zero, TW_U8), 0, NULL);
-    tw_type type = tw_type_tensor(ctx, TW_U8, rank, dims, NULL);
+    tw_type type = tw_type_tensor(ctx, TW_U8, rank, dims, x->type->layout);
     return tw_graph_build(p->b, TW_GRAPH_PAD, ((tw_value *[]){x, zero}), 2, type, "pads_begin",
                           tw_graph_exprs_attr(ctx, pads[0], rank), "pads_end",
                           tw_graph_exprs_attr(ctx, pads[1], rank), NULL);
@@ -289,7 +289,7 @@ static tw_value *build_product(const product *p)
 {
     tw_builder *b = p->b;
     tw_type shape = p->op->results[0].type;
-    tw_type type = tw_type_tensor(b->ctx, TW_I32, shape->rank, shape->dims, NULL);
+    tw_type type = tw_type_tensor(b->ctx, TW_I32, shape->rank, shape->dims, shape->layout);
     tw_value *operands[] = {p->x.bytes, p->w.bytes};
     tw_op *op = tw_op_create(b->ctx, p->op->def, p->op->loc, operands, 2, &type, 1, p->op->attrs,
                              p->op->n_attrs, 0);

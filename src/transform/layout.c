@@ -9,7 +9,7 @@ enum {
     AXIS = 1 << 0,        /* `axis` */
     AXES = 1 << 1,        /* `axes`, a set */
     PER_AXIS = 1 << 2,    /* pads_begin, pads_end, starts, steps, repeats, scales: one per axis */
-    DATA_LAYOUT = 1 << 3, /* knows `data_layout` */
+    DATA_LAYOUT = 1 << 3, /* computes by the types' layout */
     ALL_DATA = 1 << 4,    /* all operands are data, not only the first */
     KEEPDIMS = 1 << 5,    /* without `keepdims` the result has fewer axes */
     LAST = 1 << 6,        /* works best on channels last */
@@ -188,28 +188,18 @@ bool tw_layout_is_data(const tw_op *op, unsigned i)
            tw_layout_operand(op, i)->type->rank == tw_layout_rank(op);
 }
 
-bool tw_channels_last(const tw_op *op)
-{
-    return !strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC");
-}
-
-unsigned tw_channel_axis(const tw_op *op)
-{
-    return tw_channels_last(op) ? op->results[0].type->rank - 1 : 1;
-}
-
 tw_layout_role tw_layout_role_of(const tw_op *op)
 {
     if (tw_is_graph(op, TW_GRAPH_TRANSPOSE))
-        return TW_LAYOUT_TRANSPOSE;
+        return TW_ROLE_TRANSPOSE;
     if (tw_layout_shuffle(op) || reshapes_space(op))
-        return TW_LAYOUT_EITHER;
+        return TW_ROLE_EITHER;
     unsigned attributes = attributes_of(op);
     if (!attributes || op->n_results != 1 || tw_layout_rank(op) < 3 ||
-        (attributes & DATA_LAYOUT && strcmp(tw_op_string(op, "data_layout", "NC"), "NC") != 0) ||
+        op->results[0].type->layout || tw_operand(op, 0)->type->layout ||
         (!tw_layout_has_result(op) && !keeps_order(op)))
-        return TW_LAYOUT_PLAIN;
-    return attributes & LAST ? TW_LAYOUT_LAST : TW_LAYOUT_EITHER;
+        return TW_ROLE_PLAIN;
+    return attributes & LAST ? TW_ROLE_LAST : TW_ROLE_EITHER;
 }
 
 /* ---- Types ---- */
@@ -228,7 +218,7 @@ tw_type tw_layout_last_type(tw_context *ctx, tw_type type)
     tw_expr dims[TW_MAX_RANK];
     for (unsigned i = 0; i < type->rank; i++)
         dims[renamed(i, type->rank)] = type->dims[i];
-    return tw_type_tensor(ctx, type->elem, type->rank, dims, NULL);
+    return tw_type_tensor(ctx, type->elem, type->rank, dims, tw_layout_nhwc(ctx));
 }
 
 /* ---- Rewriting ---- */
@@ -265,8 +255,6 @@ void tw_layout_make_last(tw_context *ctx, tw_op *op)
     static const char *const per_axis[] = {"pads_begin", "pads_end", "starts", "steps",
                                            "repeats",    "scales",   "roi"};
     unsigned attributes = attributes_of(op), rank = tw_layout_rank(op);
-    if (attributes & DATA_LAYOUT)
-        tw_op_set_attr(op, "data_layout", tw_attr_string(ctx, "NHWC"));
     if (attributes & AXIS)
         tw_op_set_attr(op, "axis", tw_attr_int(ctx, renamed(tw_op_int(op, "axis", 0), rank)));
     if (attributes & AXES)

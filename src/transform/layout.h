@@ -7,18 +7,13 @@
 
 #include "dialect/graph/graph.h"
 
-/* Whether an operation with a data layout has channels last, and which axis of its result the
- * channels are. */
-bool tw_channels_last(const tw_op *op);
-unsigned tw_channel_axis(const tw_op *op);
-
 /* What stands in for an operation when layouts are chosen. */
 typedef enum tw_layout_role {
-    TW_LAYOUT_PLAIN,     /* works on plain data only */
-    TW_LAYOUT_EITHER,    /* works on either, its axes being renamed */
-    TW_LAYOUT_LAST,      /* convolutions: always channels last */
-    TW_LAYOUT_TRANSPOSE, /* a transpose: joins with the transpose before or behind it */
-    TW_LAYOUT_INSIDE,    /* the first two operations of a channel shuffle: as its last says */
+    TW_ROLE_PLAIN,     /* works on plain data only */
+    TW_ROLE_EITHER,    /* works on either, its axes being renamed */
+    TW_ROLE_LAST,      /* convolutions: always channels last */
+    TW_ROLE_TRANSPOSE, /* a transpose: joins with the transpose before or behind it */
+    TW_ROLE_INSIDE,    /* the first two operations of a channel shuffle: as its last says */
 } tw_layout_role;
 
 tw_layout_role tw_layout_role_of(const tw_op *op);

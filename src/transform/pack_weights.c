@@ -63,7 +63,7 @@ static tw_value *words(tw_builder *b, tw_value *x)
     x = tw_build_pad_to(b, x, rank - 1, 4);
     memcpy(dims, x->type->dims, rank * sizeof *dims);
     dims[rank - 1] = tw_expr_const(b->ctx, tw_type_dim(x->type, rank - 1) / 4);
-    tw_type type = tw_type_tensor(b->ctx, TW_I32, rank, dims, NULL);
+    tw_type type = tw_type_tensor(b->ctx, TW_I32, rank, dims, x->type->layout);
     return tw_graph_build(b, TW_GRAPH_WORDS, &x, 1, type, NULL);
 }
 
@@ -165,7 +165,7 @@ static tw_value *depthwise_kernel(tw_builder *b, tw_value *w)
 static bool pack_conv(tw_rewriter *rw, tw_op *op, const void *data)
 {
     tw_value *w = tw_operand(op, 1);
-    if (strcmp(tw_op_string(op, "data_layout", "NC"), "NHWC") != 0 ||
+    if (tw_operand(op, 0)->type->layout != tw_layout_nhwc(tw_rw_context(rw)) ||
         strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 || w->type->rank < 3 ||
         w->type->rank >= TW_MAX_RANK || !has_weights(op))
         return false;

@@ -389,7 +389,7 @@ static tw_type node_type(tw_context *ctx, const node *n, const tw_rule_match *m,
     if (!type || !(n->def->traits & TW_TRAIT_ELEMENTWISE))
         return NULL;
     return tw_type_tensor(ctx, result_elem(ctx, n, m, type->elem, elem), type->rank, type->dims,
-                          NULL);
+                          type->layout);
 }
 
 static tw_attr build_attr(tw_context *ctx, const attr_node *a, const tw_rule_match *m)

@@ -13,10 +13,9 @@
  * order of roundings, as folding a normalisation always does. */
 #include "transform/transform.h"
 
-#include "dialect/graph/graph.h"
+#include "dialect/graph/data_axes.h"
 #include "transform/build.h"
 #include "transform/constants.h"
-#include "transform/layout.h"
 
 #include <string.h>
 
@@ -40,7 +39,10 @@ static bool expand_batch_norm(tw_rewriter *rw, tw_op *op, const void *data)
     tw_builder *b = tw_rw_builder(rw, op);
     tw_value *x = tw_operand(op, 0), *scale = tw_operand(op, 1), *bias = tw_operand(op, 2);
     tw_value *mean = tw_operand(op, 3), *variance = tw_operand(op, 4);
-    tw_expr channels = x->type->dims[tw_channel_axis(op)];
+    tw_data_axes axes = tw_data_axes_of(x->type);
+    tw_expr channels = x->type->dims[axes.channel];
+    if (axes.lane)
+        return false; /* two axes */
     for (unsigned i = 1; i < op->n_operands; i++)
         if (tw_operand(op, i)->type->dims[0] != channels)
             return false; /* symbols that are equal only when the model runs */
@@ -50,7 +52,7 @@ static bool expand_batch_norm(tw_rewriter *rw, tw_op *op, const void *data)
     tw_value *factor = tw_build_binary(b, TW_GRAPH_DIV, scale, deviation);
     tw_value *shift =
         tw_build_binary(b, TW_GRAPH_SUB, bias, tw_build_binary(b, TW_GRAPH_MUL, mean, factor));
-    unsigned axis = tw_channel_axis(op), rank = x->type->rank;
+    unsigned axis = axes.channel, rank = x->type->rank;
     factor = along_axis(b, tw_build_cast(b, factor, x->type->elem), channels, rank, axis);
     shift = along_axis(b, tw_build_cast(b, shift, x->type->elem), channels, rank, axis);
     tw_type type = op->results[0].type;
@@ -73,17 +75,22 @@ static tw_op *weighted(const tw_value *value)
     tw_graph_kind kind = tw_graph_kind_of(op);
     bool product =
         kind == TW_GRAPH_CONV || kind == TW_GRAPH_CONV_TRANSPOSE || kind == TW_GRAPH_MATMUL;
-    if (!product || tw_op_attr(op, "b_panel") ||
+    if (!product || tw_op_attr(op, "b_panel") || tw_data_axes_of(value->type).lane ||
         strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 ||
         !tw_elem_is_float(value->type->elem) || !tw_depends_on_constants(tw_operand(op, 1)))
         return NULL;
     return op;
 }
 
+static unsigned channel_axis(tw_type type)
+{
+    return tw_data_axes_of(type).channel;
+}
+
 static unsigned output_axis(const tw_op *product)
 {
     return tw_is_graph(product, TW_GRAPH_MATMUL) ? product->results[0].type->rank - 1
-                                                 : tw_channel_axis(product);
+                                                 : channel_axis(product->results[0].type);
 }
 
 /* Whether the constant is one number for all of `type` or one for each position of `axis`. */
@@ -192,8 +199,8 @@ static bool scale_before(tw_rewriter *rw, tw_op *op, const void *data)
     tw_value *w = tw_operand(op, 1), *x = tw_operand(mul, 0), *scale = tw_operand(mul, 1);
     tw_type type = mul->results[0].type;
     unsigned last = type->rank - (tw_op_bool(op, "transpose_a", false) ? 2 : 1);
-    unsigned axis = matmul ? last : tw_channels_last(op) ? type->rank - 1 : 1;
-    if (x->type != type || !is_per_channel(scale, type, axis))
+    unsigned axis = matmul ? last : channel_axis(type);
+    if (x->type != type || tw_data_axes_of(type).lane || !is_per_channel(scale, type, axis))
         return false;
     unsigned rank = w->type->rank;
     unsigned w_axis = !matmul ? 1 : tw_op_bool(op, "transpose_b", false) ? rank - 1 : rank - 2;

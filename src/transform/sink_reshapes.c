@@ -60,7 +60,7 @@ static tw_value *before_reshape(const tw_value *value)
 
 static tw_type with_elem(tw_context *ctx, tw_type shape, tw_elem elem)
 {
-    return tw_type_tensor(ctx, elem, shape->rank, shape->dims, NULL);
+    return tw_type_tensor(ctx, elem, shape->rank, shape->dims, shape->layout);
 }
 
 /* How many last axes the two shapes share. */

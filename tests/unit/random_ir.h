@@ -120,7 +120,9 @@ static tw_type random_type(random_ir *r, unsigned depth)
         return tw_type_scalar(r->ctx, elem);
     case 1: {
         unsigned rank = random_dims(r, dims);
-        tw_attr layout = depth && chance(r, 25) ? random_attr(r, depth - 1) : NULL;
+        tw_attr layout = !chance(r, 25)  ? NULL
+                         : chance(r, 50) ? tw_layout_nhwc(r->ctx)
+                                         : tw_layout_nchwc(r->ctx, 16);
         return tw_type_tensor(r->ctx, elem, rank, dims, layout);
     }
     case 2: {

@@ -77,9 +77,9 @@ static void rk_make_window(random_kernel *r, rk_window *w, int64_t points)
         }
     }
     snprintf(w->attrs, sizeof w->attrs,
-             "strides = %s, dilations = %s, pads_begin = %s, pads_end = %s%s",
+             "strides = %s, dilations = %s, pads_begin = %s, pads_end = %s",
              rk_ints(w->stride, w->n), rk_ints(w->dilation, w->n), rk_ints(w->begin, w->n),
-             rk_ints(w->end, w->n), w->last ? ", data_layout = \"NHWC\"" : "");
+             rk_ints(w->end, w->n));
 }
 
 /* N, C and the sizes in the window's layout. */
@@ -90,12 +90,14 @@ static rk_value rk_image(const char *elem, const rk_window *w, int64_t n, int64_
     dims[w->last ? w->n + 1 : 1] = c;
     for (unsigned i = 0; i < w->n; i++)
         dims[i + (w->last ? 1 : 2)] = size[i];
-    return rk_shape(elem, w->n + 2, dims);
+    rk_value v = rk_shape(elem, w->n + 2, dims);
+    v.last = w->last;
+    return v;
 }
 
 static rk_value rk_input_like(random_kernel *r, rk_value v)
 {
-    return rk_input(r, v.elem, v.rank, v.dims, 0);
+    return rk_input_of(r, v, 0);
 }
 
 static rk_value rk_conv(random_kernel *r)
@@ -114,6 +116,7 @@ static rk_value rk_conv(random_kernel *r)
     rk_value x = rk_input_like(r, rk_image(elem, &w, n, groups * each, w.size)), k = x;
     char more[100] = "";
     k.rank = 0;
+    k.last = false;
     if (panel)
         k.dims[k.rank++] = (outs + 7) / 8;
     if (!depthwise && !panel) {
@@ -148,6 +151,7 @@ static rk_value rk_conv_transpose(random_kernel *r)
     if (rk_product(y.dims, y.rank) * rk_product(w.kernel, w.n) * in > r->points * 4)
         return rk_epilogue(r, x, 2);
     k.rank = 0;
+    k.last = false;
     k.dims[k.rank++] = groups * in;
     k.dims[k.rank++] = out;
     for (unsigned i = 0; i < w.n; i++)

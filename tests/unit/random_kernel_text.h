@@ -17,6 +17,7 @@ typedef struct rk_value {
     const char *elem;
     unsigned rank;
     int64_t dims[RK_MAX_RANK];
+    bool last; /* layout NHWC */
 } rk_value;
 
 typedef struct random_kernel {
@@ -90,7 +91,7 @@ static const char *rk_type(const rk_value *v)
     size_t n = (size_t)snprintf(text, 160, "tensor<");
     for (unsigned i = 0; i < v->rank; i++)
         n += (size_t)snprintf(text + n, 160 - n, "%lldx", (long long)v->dims[i]);
-    snprintf(text + n, 160 - n, "%s>", v->elem);
+    snprintf(text + n, 160 - n, "%s%s>", v->elem, v->last ? ", NHWC" : "");
     return text;
 }
 
@@ -123,17 +124,21 @@ static rk_value rk_shape(const char *elem, unsigned rank, const int64_t *dims)
     return v;
 }
 
-/* Indices below `limit` (0: plain numbers). When there are enough inputs, one is used again. */
-static rk_value rk_input(random_kernel *r, const char *elem, unsigned rank, const int64_t *dims,
-                         int64_t limit)
+/* An input of that type. Indices below `limit` (0: plain numbers). */
+static rk_value rk_input_of(random_kernel *r, rk_value v, int64_t limit)
 {
-    rk_value v = rk_shape(elem, rank, dims);
     v.input = true;
     v.id = r->n_inputs;
     r->limit[r->n_inputs++] = limit;
     r->n_text += (size_t)snprintf(r->inputs + r->n_text, sizeof r->inputs - r->n_text,
                                   "%s%%x%u: %s", v.id ? ", " : "", v.id, rk_type(&v));
     return v;
+}
+
+static rk_value rk_input(random_kernel *r, const char *elem, unsigned rank, const int64_t *dims,
+                         int64_t limit)
+{
+    return rk_input_of(r, rk_shape(elem, rank, dims), limit);
 }
 
 /* Appends `%N = graph.<text> : <type of result>`. */

@@ -16,7 +16,7 @@ static const char arguments[] =
     "%x: tensor<2x3xf32>, %y: tensor<3xf32>, %z: tensor<4x3xf32>, %s: tensor<n x 3 x f32>, "
     "%i: tensor<2x3xi64>, %j: tensor<5xi64>, %b: tensor<2x3xbool>, %r0: tensor<f32>, "
     "%k0: tensor<i64>, %e: tensor<0x3xf32>, "
-    "%img: tensor<1x8x10x10xf32>, %nhwc: tensor<1x10x10x8xf32>, %w: tensor<16x8x3x3xf32>, "
+    "%img: tensor<1x8x10x10xf32>, %nhwc: tensor<1x10x10x8xf32, NHWC>, %w: tensor<16x8x3x3xf32>, "
     "%wd: tensor<8x1x3x3xf32>, %wp: tensor<2x3x3x8x8xf32>, %c: tensor<8xf32>, "
     "%m: tensor<5x4x6xf32>, %n: tensor<5x6x7xf32>, %nt: tensor<7x6xf32>, %np: tensor<2x6x4xf32>, "
     "%qw: tensor<2x1x4xi32>, %qs: tensor<2x1x4xf32>";
@@ -192,8 +192,7 @@ static void windows(void **state)
     check("%a = graph.conv %img, %wd {" WINDOW ", groups = 8} : tensor<1x8x10x10xf32>", NULL);
     check("%a = graph.conv %img, %wd {" WINDOW ", groups = 0} : tensor<1x8x10x10xf32>",
           "at least 1");
-    check("%a = graph.conv %nhwc, %w {" WINDOW ", groups = 1, data_layout = \"NHWC\"} : "
-          "tensor<1x10x10x16xf32>",
+    check("%a = graph.conv %nhwc, %w {" WINDOW ", groups = 1} : tensor<1x10x10x16xf32, NHWC>",
           NULL);
     check("%a = graph.conv %img, %wp {" WINDOW
           ", groups = 1, kernel_layout = \"panel\", panel = 8} "
@@ -255,10 +254,9 @@ static void normalisations(void **state)
           "does not broadcast");
     check("%a = graph.rms_norm %x, %y, %y {axis = 1, epsilon = 0.1} : tensor<2x3xf32>",
           "has 3 operands, not at most 2");
-    check(
-        "%a = graph.lrn %img {size = 3, alpha = 1.0, beta = 1.0, bias = 1.0, data_layout = \"X\"} "
-        ": tensor<1x8x10x10xf32>",
-        "NC NHWC");
+    check("%a = graph.lrn %img {size = 3, alpha = 1.0, beta = 1.0, bias = 1.0} "
+          ": tensor<1x8x10x10xf32, NHWC>",
+          "operand 0 is tensor<1x8x10x10xf32>, but result 0 is tensor<1x8x10x10xf32, NHWC>");
 }
 
 int main(void)

@@ -218,7 +218,7 @@ static void types_read_well(void **state)
         "f32",
         "tensor<f32>",
         "tensor<0x3xf32>",
-        "tensor<2x3xbf16, \"NC8\">",
+        "tensor<2x3xbf16, NCHW8c>",
         "tensor<batch x 384 x f32>",
         "tensor<(seq * 2) x \"p2o x\" x u4>",
         "tensor<\"f32\" x f32>",
@@ -400,12 +400,9 @@ static void deep_text_is_refused(void **state)
         free(text);
         tw_context_destroy(ctx);
     }
-    static const char *const attrs[][3] = {{"[", "1", "]"},
-                                           {"{a = ", "1", "}"},
-                                           {"(", "f32", ") -> ()"},
-                                           {"!test.type<", "", ">"},
-                                           {"tensor<f32, ", "1", ">"}};
-    for (size_t i = 0; i < 5; i++) {
+    static const char *const attrs[][3] = {
+        {"[", "1", "]"}, {"{a = ", "1", "}"}, {"(", "f32", ") -> ()"}, {"!test.type<", "", ">"}};
+    for (size_t i = 0; i < 4; i++) {
         tw_context *ctx = new_context();
         char *text = nest(attrs[i][0], attrs[i][1], attrs[i][2], 200000);
         assert_null(tw_parse_attr(ctx, text));

@@ -157,9 +157,9 @@ static void check_conv(conv_case t)
     double *xl = permuted(x, (int[]){t.n, t.c, t.h, t.w}, (int[]){0, 2, 3, 1});
     double *yl = permuted(y, (int[]){t.n, t.o, oh, ow}, (int[]){0, 2, 3, 1});
     snprintf(text, sizeof text,
-             "(%%x: tensor<%dx%dx%dx%dxf32>, %%k: tensor<%dx%dx%dx%dxf32>)"
-             " -> tensor<%dx%dx%dx%dxf32> { %%0 = graph.conv %%x, %%k {%s, data_layout = \"NHWC\"}"
-             " : tensor<%dx%dx%dx%dxf32> return %%0 }",
+             "(%%x: tensor<%dx%dx%dx%dxf32, NHWC>, %%k: tensor<%dx%dx%dx%dxf32>)"
+             " -> tensor<%dx%dx%dx%dxf32, NHWC> { %%0 = graph.conv %%x, %%k {%s}"
+             " : tensor<%dx%dx%dx%dxf32, NHWC> return %%0 }",
              t.n, t.h, t.w, t.c, t.o, ci, t.kh, t.kw, t.n, oh, ow, t.o, attrs, t.n, oh, ow, t.o);
     check2(text, xl, k, yl, 1e-5);
     free(x), free(k), free(y), free(xl), free(yl);
@@ -194,16 +194,17 @@ static void conv_layouts_of_weights(void **state)
 {
     (void)state;
     /* Two inputs, three outputs, 1x1: weights [[1, 2], [3, 4], [5, 6]]. */
-    check2("(%x: tensor<1x1x1x2xf32>, %k: tensor<2x1x1x2x2xf32>) -> tensor<1x1x1x3xf32> {"
+    check2("(%x: tensor<1x1x1x2xf32, NHWC>, %k: tensor<2x1x1x2x2xf32>)"
+           " -> tensor<1x1x1x3xf32, NHWC> {"
            " %0 = graph.conv %x, %k {strides = [1, 1], dilations = [1, 1], pads_begin = [0, 0],"
-           " pads_end = [0, 0], groups = 1, kernel_layout = \"panel\", panel = 2,"
-           " data_layout = \"NHWC\"} : tensor<1x1x1x3xf32> return %0 }",
+           " pads_end = [0, 0], groups = 1, kernel_layout = \"panel\", panel = 2}"
+           " : tensor<1x1x1x3xf32, NHWC> return %0 }",
            VALUES(10, 1), VALUES(1, 3, 2, 4, 5, 0, 6, 0), VALUES(12, 34, 56), 0);
     /* Depthwise, two channels, multiplier 2, window of 2. */
-    check2("(%x: tensor<1x2x2xf32>, %k: tensor<2x4xf32>) -> tensor<1x1x4xf32> {"
+    check2("(%x: tensor<1x2x2xf32, NHWC>, %k: tensor<2x4xf32>) -> tensor<1x1x4xf32, NHWC> {"
            " %0 = graph.conv %x, %k {strides = [1], dilations = [1], pads_begin = [0],"
-           " pads_end = [0], groups = 2, kernel_layout = \"depthwise\", data_layout = \"NHWC\"}"
-           " : tensor<1x1x4xf32> return %0 }",
+           " pads_end = [0], groups = 2, kernel_layout = \"depthwise\"}"
+           " : tensor<1x1x4xf32, NHWC> return %0 }",
            VALUES(1, 2, 3, 4), VALUES(1, 2, 3, 4, 10, 20, 30, 40), VALUES(31, 62, 126, 168), 0);
 }
 

@@ -189,9 +189,9 @@ static void pools(void **state)
            " pads_end = [0, 0], count_pad = true} : tensor<1x1x2x2xf32> return %0 }",
            x, VALUES(-0.25, -1.25, -2.75, -7), 1e-6);
     /* A window that reaches beyond the padding, as ceil mode gives: what is beyond never counts. */
-    check1("(%x: tensor<1x4x1xf32>) -> tensor<1x2x1xf32> { %0 = graph.avg_pool %x"
+    check1("(%x: tensor<1x4x1xf32, NHWC>) -> tensor<1x2x1xf32, NHWC> { %0 = graph.avg_pool %x"
            " {kernel = [3], strides = [3], dilations = [1], pads_begin = [0], pads_end = [1],"
-           " count_pad = true, data_layout = \"NHWC\"} : tensor<1x2x1xf32> return %0 }",
+           " count_pad = true} : tensor<1x2x1xf32, NHWC> return %0 }",
            VALUES(1, 2, 3, 4), VALUES(2, 2), 1e-6);
     check1("(%x: tensor<1x1x5xf16>) -> tensor<1x1x5xf16> { %0 = graph.avg_pool %x"
            " {kernel = [2], strides = [1], dilations = [3], pads_begin = [1], pads_end = [2]}"
@@ -229,9 +229,10 @@ static void channel_norms(void **state)
     check3("(%x: tensor<1x2x2xf32>, %s: tensor<2xf32>, %b: tensor<2xf32>) -> tensor<1x2x2xf32> {"
            " %0 = graph.instance_norm %x, %s, %b {epsilon = 0.0} : tensor<1x2x2xf32> return %0 }",
            VALUES(1, 3, 10, 30), VALUES(1, 2), VALUES(0, 5), VALUES(-1, 1, 3, 7), 1e-6);
-    check3("(%x: tensor<1x2x2xf32>, %s: tensor<2xf32>, %b: tensor<2xf32>) -> tensor<1x2x2xf32> {"
-           " %0 = graph.instance_norm %x, %s, %b {epsilon = 0.0, data_layout = \"NHWC\"}"
-           " : tensor<1x2x2xf32> return %0 }",
+    check3("(%x: tensor<1x2x2xf32, NHWC>, %s: tensor<2xf32>, %b: tensor<2xf32>) -> "
+           "tensor<1x2x2xf32, NHWC> {"
+           " %0 = graph.instance_norm %x, %s, %b {epsilon = 0.0}"
+           " : tensor<1x2x2xf32, NHWC> return %0 }",
            VALUES(1, 10, 3, 30), VALUES(1, 2), VALUES(0, 5), VALUES(-1, 3, 1, 7), 1e-6);
     check_values(
         "(%x: tensor<1x2x1xf32>, %s: tensor<2xf32>, %b: tensor<2xf32>,"

@@ -29,22 +29,21 @@ static const struct {
     {"batched product", "%x: tensor<n x 3 x h x 8 x f32>, %w: tensor<n x 3 x 8 x h x f32>",
      "%y = graph.matmul %x, %w : tensor<n x 3 x h x h x f32>", "tensor<n x 3 x h x h x f32>",
      false},
-    {"convolution", "%x: tensor<n x h x w x 4 x f32>, %w: tensor<20x4x3x3xf32>",
-     "%y = graph.conv %x, %w {data_layout = \"NHWC\", dilations = [1, 1], groups = 1, pads_begin = "
-     "[1, 1], pads_end = [1, 1], strides = [1, 1]} : tensor<n x h x w x 20 x f32>",
-     "tensor<n x h x w x 20 x f32>", false},
-    {"strided convolution", "%x: tensor<1 x h x w x 3 x f32>, %w: tensor<8x3x3x3xf32>",
-     "%0 = graph.conv %x, %w {data_layout = \"NHWC\", dilations = [1, 1], groups = 1, pads_begin = "
+    {"convolution", "%x: tensor<n x h x w x 4 x f32, NHWC>, %w: tensor<20x4x3x3xf32>",
+     "%y = graph.conv %x, %w {dilations = [1, 1], groups = 1, pads_begin = "
+     "[1, 1], pads_end = [1, 1], strides = [1, 1]} : tensor<n x h x w x 20 x f32, NHWC>",
+     "tensor<n x h x w x 20 x f32, NHWC>", false},
+    {"strided convolution", "%x: tensor<1 x h x w x 3 x f32, NHWC>, %w: tensor<8x3x3x3xf32>",
+     "%0 = graph.conv %x, %w {dilations = [1, 1], groups = 1, pads_begin = "
      "[1, 1], pads_end = [1, 1], strides = [2, 2]} : tensor<1 x ((h + 1) floordiv 2) x ((w + 1) "
-     "floordiv 2) x 8 x f32> %y = graph.relu %0 : tensor<1 x ((h + 1) floordiv 2) x ((w + 1) "
-     "floordiv 2) x 8 x f32>",
-     "tensor<1 x ((h + 1) floordiv 2) x ((w + 1) floordiv 2) x 8 x f32>", false},
-    {"depthwise", "%x: tensor<n x h x w x 16 x f32>, %w: tensor<16x1x3x3xf32>",
-     "%y = graph.conv %x, %w {data_layout = \"NHWC\", dilations = [1, 1], groups = 16, pads_begin "
-     "= "
-     "[1, 1], pads_end = [1, 1], strides = [1, 1]} : tensor<n x h x w x 16 x f32>",
-     "tensor<n x h x w x 16 x f32>", false},
-    {"mean of an image", "%x: tensor<n x h x w x 20 x f32>",
+     "floordiv 2) x 8 x f32, NHWC> %y = graph.relu %0 : tensor<1 x ((h + 1) floordiv 2) x ((w + 1) "
+     "floordiv 2) x 8 x f32, NHWC>",
+     "tensor<1 x ((h + 1) floordiv 2) x ((w + 1) floordiv 2) x 8 x f32, NHWC>", false},
+    {"depthwise", "%x: tensor<n x h x w x 16 x f32, NHWC>, %w: tensor<16x1x3x3xf32>",
+     "%y = graph.conv %x, %w {dilations = [1, 1], groups = 16, pads_begin "
+     "= [1, 1], pads_end = [1, 1], strides = [1, 1]} : tensor<n x h x w x 16 x f32, NHWC>",
+     "tensor<n x h x w x 16 x f32, NHWC>", false},
+    {"mean of an image", "%x: tensor<n x h x w x 20 x f32, NHWC>",
      "%y = graph.reduce_sum %x {axes = [1, 2], keepdims = false} : tensor<n x 20 x f32>",
      "tensor<n x 20 x f32>", false},
     {"largest of rows", "%x: tensor<n x h x w x f32>",

@@ -12,7 +12,7 @@
     A("strides", ARRAY, 1, "")                                                                     \
     A("dilations", ARRAY, 1, "")                                                                   \
     A("pads_begin", ARRAY, 1, "")                                                                  \
-    A("pads_end", ARRAY, 1, "") A("data_layout", STRING, 0, "NC (default) or NHWC")
+    A("pads_end", ARRAY, 1, "")
 #define UNPACK(...) __VA_ARGS__
 #define OP(ENUM, name, operands, results, fusion, traits, attributes, summary)                     \
     static const tw_attr_spec attrs_##ENUM[] = {UNPACK attributes{NULL, 0, 0, NULL}};
@@ -82,7 +82,8 @@ tw_type tw_graph_broadcast_type(tw_context *ctx, tw_type a, tw_type b)
             return NULL;
         dims[rank - 1 - i] = da == one ? db : da;
     }
-    return tw_type_tensor(ctx, a->elem, rank, dims, NULL);
+    tw_type named = a->layout && a->rank == rank ? a : b->rank == rank ? b : NULL;
+    return tw_type_tensor(ctx, a->elem, rank, dims, named ? named->layout : NULL);
 }
 
 int tw_graph_exprs(tw_context *ctx, const tw_op *op, const char *name, tw_expr *out, unsigned max)

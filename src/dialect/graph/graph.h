@@ -45,7 +45,7 @@ tw_value *tw_graph_scalar(tw_builder *b, tw_elem elem, double value);
 /* The dense attribute behind a value made by graph.constant, or NULL. */
 tw_attr tw_graph_constant_value(const tw_value *value);
 /* NumPy broadcasting of two tensor types' shapes, element type of `a`; NULL when they do not
- * broadcast. Symbols are equal only to themselves and to 1. */
+ * broadcast. Symbols are equal only to themselves and to 1. A layout stays. */
 tw_type tw_graph_broadcast_type(tw_context *ctx, tw_type a, tw_type b);
 
 /* The numbers and expressions over symbols of an array attribute, at most `max` of them; their

@@ -16,7 +16,7 @@ static bool check_constant(const tw_graph_check *c)
 static bool fits(tw_type a, tw_type b, bool exact)
 {
     bool good = a == b || (!exact && a->kind == TW_TYPE_TENSOR && b->kind == TW_TYPE_TENSOR &&
-                           a->elem == b->elem && a->rank == b->rank);
+                           a->elem == b->elem && a->rank == b->rank && a->layout == b->layout);
     for (unsigned i = 0; good && a != b && i < a->rank; i++)
         good = tw_gv_sizes_fit(tw_gv_size(a, i), tw_gv_size(b, i));
     return good;
@@ -285,5 +285,5 @@ bool tw_graph_verify(tw_context *ctx, const tw_op *op)
 {
     tw_graph_check c = {ctx, op};
     tw_graph_rule rule = find_rule(tw_graph_kind_of(op));
-    return check_tensors(&c) && (!rule || rule(&c));
+    return check_tensors(&c) && tw_graph_verify_layouts(&c) && (!rule || rule(&c));
 }

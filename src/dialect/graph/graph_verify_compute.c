@@ -1,4 +1,5 @@
 /* graph_verify_compute.c: rules of reductions, products, windows and normalisations. */
+#include "dialect/graph/data_axes.h"
 #include "dialect/graph/graph_verify_impl.h"
 
 #include <string.h>
@@ -178,9 +179,8 @@ static bool check_matmul_bits(const tw_graph_check *c)
 /* ---- Windows ---- */
 
 typedef struct window {
-    unsigned axes;    /* spatial ones */
-    unsigned first;   /* the first spatial axis of the data */
-    unsigned channel; /* the channel axis of the data */
+    unsigned axes;      /* spatial ones */
+    tw_data_axes x, to; /* of the operand and the result, which have as many */
     int64_t strides[TW_MAX_RANK], dilations[TW_MAX_RANK], begin[TW_MAX_RANK], end[TW_MAX_RANK];
     int64_t kernel[TW_MAX_RANK];
     bool known_begin[TW_MAX_RANK], known_end[TW_MAX_RANK];
@@ -192,16 +192,25 @@ static bool is_sane(int64_t value)
     return value > -((int64_t)1 << 30) && value < (int64_t)1 << 30;
 }
 
+static int64_t channels_of(tw_type t)
+{
+    tw_data_axes axes = tw_data_axes_of(t);
+    int64_t n = tw_gv_size(t, axes.channel);
+    return n == TW_UNKNOWN_SIZE || !is_sane(n) || !is_sane(axes.block) ? TW_UNKNOWN_SIZE
+                                                                       : n * axes.block;
+}
+
 static bool read_window(const tw_graph_check *c, window *w)
 {
     tw_type in = tw_gv_in(c, 0);
-    if (!tw_gv_word(c, "data_layout", "NC NHWC") ||
-        !tw_gv_expect_rank(c, "the operand", in, 3, TW_MAX_RANK))
+    if (!tw_gv_expect_rank(c, "the operand", in, in->layout ? 2 : 3, TW_MAX_RANK) ||
+        !tw_gv_expect_rank(c, "the result", tw_gv_out(c, 0), in->rank, in->rank))
         return false;
-    bool last = !strcmp(tw_op_string(c->op, "data_layout", "NC"), "NHWC");
-    w->axes = in->rank - 2;
-    w->first = last ? 1 : 2;
-    w->channel = last ? in->rank - 1 : 1;
+    w->x = tw_data_axes_of(in);
+    w->to = tw_data_axes_of(tw_gv_out(c, 0));
+    w->axes = w->x.n_space;
+    if (!w->axes)
+        return tw_gv_error(c, "%s has no axis of space", tw_print_type(c->ctx, in));
     if (!tw_gv_ints(c, "strides", w->axes, w->strides) ||
         !tw_gv_ints(c, "dilations", w->axes, w->dilations) ||
         !tw_gv_ints_or_exprs(c, "pads_begin", w->axes, w->begin, w->known_begin) ||
@@ -231,12 +240,17 @@ static bool expect_windows(const tw_graph_check *c, const window *w, int64_t cha
 {
     tw_type in = tw_gv_in(c, 0), out = tw_gv_out(c, 0);
     int64_t sizes[TW_MAX_RANK];
+    if (channels != TW_UNKNOWN_SIZE && channels % w->to.block)
+        return tw_gv_error(c, "%lld channels are no whole number of blocks of %s",
+                           (long long)channels, tw_print_type(c->ctx, out));
     sizes[0] = tw_gv_size(in, 0);
-    sizes[w->channel] = channels;
+    sizes[w->to.channel] = channels == TW_UNKNOWN_SIZE ? channels : channels / w->to.block;
+    if (w->to.lane)
+        sizes[w->to.lane] = w->to.block;
     for (unsigned i = 0; i < w->axes; i++) {
-        unsigned axis = w->first + i;
-        int64_t size = tw_gv_size(in, axis), rounded_up = positions(w, i, size, true);
-        bool up = partial && axis < out->rank && tw_gv_size(out, axis) == rounded_up;
+        unsigned axis = w->to.space + i;
+        int64_t size = tw_gv_size(in, w->x.space + i), rounded_up = positions(w, i, size, true);
+        bool up = partial && tw_gv_size(out, axis) == rounded_up;
         sizes[axis] = up ? rounded_up : positions(w, i, size, false);
     }
     return tw_gv_expect_sizes(c, "the result", out, in->rank, sizes);
@@ -249,9 +263,10 @@ static bool read_weights(const tw_graph_check *c, window *w, int64_t *in, int64_
     const char *layout = tw_op_string(c->op, "kernel_layout", "OI");
     int64_t groups = tw_op_int(c->op, "groups", 1), panel = tw_op_int(c->op, "panel", 0);
     bool oi = !strcmp(layout, "OI"), depthwise = !strcmp(layout, "depthwise");
-    unsigned first = oi ? 2 : depthwise ? 0 : 1; /* spatial axis of the weights */
-    unsigned rank = w->axes + (oi ? 2 : depthwise ? 1 : 3);
-    if (!tw_gv_word(c, "kernel_layout", "OI panel depthwise") ||
+    bool blocks = !strcmp(layout, "blocks");
+    unsigned first = oi || blocks ? 2 : depthwise ? 0 : 1; /* spatial axis of the weights */
+    unsigned rank = w->axes + (oi ? 2 : depthwise ? 1 : blocks ? 4 : 3);
+    if (!tw_gv_word(c, "kernel_layout", "OI panel depthwise blocks") ||
         !tw_gv_expect_rank(c, "the weights", weights, rank, rank))
         return false;
     for (unsigned i = 0; i < w->axes; i++)
@@ -264,8 +279,9 @@ static bool read_weights(const tw_graph_check *c, window *w, int64_t *in, int64_
                        : TW_UNKNOWN_SIZE;
     if (!depthwise && *in != TW_UNKNOWN_SIZE && is_sane(*in))
         *in *= groups;
-    tw_type result = tw_gv_out(c, 0);
-    int64_t channels = result->rank > w->channel ? tw_gv_size(result, w->channel) : TW_UNKNOWN_SIZE;
+    if (blocks && *in != TW_UNKNOWN_SIZE && is_sane(tw_gv_size(weights, 1)))
+        *in *= tw_gv_size(weights, 1);
+    int64_t channels = channels_of(tw_gv_out(c, 0));
     return oi || depthwise || groups == 1 || channels == TW_UNKNOWN_SIZE ||
            channels / groups % panel == 0 ||
            tw_gv_error(c, "panels of %lld do not fit %lld groups of %lld channels",
@@ -284,7 +300,7 @@ static bool check_conv(const tw_graph_check *c)
     int64_t in, out;
     if (!read_window(c, &w) || !read_weights(c, &w, &in, &out) || !same_float_elem(c))
         return false;
-    int64_t channels = tw_gv_size(tw_gv_in(c, 0), w.channel);
+    int64_t channels = channels_of(tw_gv_in(c, 0));
     int64_t groups = tw_op_int(c->op, "groups", 1);
     if (!tw_gv_sizes_fit(channels, in) || (out != TW_UNKNOWN_SIZE && out % groups))
         return tw_gv_error(c, "weights %s in %lld groups do not fit %lld channels",
@@ -299,16 +315,15 @@ static bool check_conv_transpose(const tw_graph_check *c)
     tw_type in = tw_gv_in(c, 0), weights = tw_gv_in(c, 1), out = tw_gv_out(c, 0);
     int64_t groups = tw_op_int(c->op, "groups", 1);
     if (!read_window(c, &w) || !same_float_elem(c) ||
-        !tw_gv_expect_rank(c, "the weights", weights, in->rank, in->rank) ||
-        !tw_gv_expect_rank(c, "the result", out, in->rank, in->rank))
+        !tw_gv_expect_rank(c, "the weights", weights, w.axes + 2, w.axes + 2))
         return false;
     if (groups < 1 || !is_sane(groups))
         return tw_gv_error(c, "groups are at least 1");
     int64_t channels = tw_gv_size(weights, 1);
     if (channels != TW_UNKNOWN_SIZE && is_sane(channels))
         channels *= groups;
-    return (tw_gv_sizes_fit(tw_gv_size(in, w.channel), tw_gv_size(weights, 0)) &&
-            tw_gv_sizes_fit(tw_gv_size(out, w.channel), channels) &&
+    return (tw_gv_sizes_fit(channels_of(in), tw_gv_size(weights, 0)) &&
+            tw_gv_sizes_fit(channels_of(out), channels) &&
             tw_gv_sizes_fit(tw_gv_size(in, 0), tw_gv_size(out, 0))) ||
            tw_gv_error(c, "%s, weights %s in %lld groups and %s do not fit together",
                        tw_print_type(c->ctx, in), tw_print_type(c->ctx, weights), (long long)groups,
@@ -324,7 +339,7 @@ static bool check_pool(const tw_graph_check *c)
         if (w.kernel[i] < 1 || !is_sane(w.kernel[i]))
             return tw_gv_error(c, "'kernel' holds sizes of at least 1");
     return tw_gv_expect_elem(c, "the result", tw_gv_out(c, 0), tw_gv_in(c, 0)->elem) &&
-           expect_windows(c, &w, tw_gv_size(tw_gv_in(c, 0), w.channel), true);
+           expect_windows(c, &w, channels_of(tw_gv_in(c, 0)), true);
 }
 
 /* ---- Normalisation ---- */
@@ -333,11 +348,9 @@ static bool check_pool(const tw_graph_check *c)
 static bool check_channel_norm(const tw_graph_check *c)
 {
     tw_type in = tw_gv_in(c, 0);
-    if (!tw_gv_word(c, "data_layout", "NC NHWC") ||
-        !tw_gv_expect_rank(c, "the operand", in, 2, TW_MAX_RANK))
+    if (!tw_gv_expect_rank(c, "the operand", in, 2, TW_MAX_RANK))
         return false;
-    bool last = !strcmp(tw_op_string(c->op, "data_layout", "NC"), "NHWC");
-    int64_t channels = tw_gv_size(in, last ? in->rank - 1 : 1);
+    int64_t channels = channels_of(in);
     for (unsigned i = 1; i < c->op->n_operands; i++)
         if (!tw_gv_expect_sizes(c, "a parameter", tw_gv_in(c, i), 1, &channels))
             return false;
@@ -418,7 +431,8 @@ static bool check_attention(const tw_graph_check *c)
 
 static bool check_lrn(const tw_graph_check *c)
 {
-    return tw_gv_word(c, "data_layout", "NC NHWC") && tw_gv_expect_result_like(c, 0);
+    return tw_gv_expect_rank(c, "the operand", tw_gv_in(c, 0), 2, TW_MAX_RANK) &&
+           tw_gv_expect_result_like(c, 0);
 }
 
 tw_graph_rule tw_graph_compute_rule(tw_graph_kind kind)

@@ -56,6 +56,7 @@ bool tw_gv_word(const tw_graph_check *c, const char *name, const char *words);
 
 /* Rules of single operations. */
 typedef bool (*tw_graph_rule)(const tw_graph_check *c);
+bool tw_graph_verify_layouts(const tw_graph_check *c); /* of all */
 tw_graph_rule tw_graph_movement_rule(tw_graph_kind kind);
 tw_graph_rule tw_graph_compute_rule(tw_graph_kind kind);
 
