@@ -34,6 +34,7 @@ static const char *const graph_passes[] = {
     "settle-layouts,"
     "fuse-attention,"
     "join-products,"
+    "join-convolutions,"
     "pack-weights,"
     "eliminate-common-subexpr," /* weights that several operations use are packed once */
     "fold-constants,"

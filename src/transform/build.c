@@ -64,6 +64,29 @@ tw_value *tw_build_pad_to(tw_builder *b, tw_value *x, unsigned axis, int64_t n)
                           tw_attr_ints(b->ctx, behind, rank), NULL);
 }
 
+tw_value *tw_build_concat(tw_builder *b, tw_value *const *parts, unsigned n, unsigned axis)
+{
+    tw_expr dims[TW_MAX_RANK];
+    tw_type type = parts[0]->type;
+    memcpy(dims, type->dims, type->rank * sizeof *dims);
+    for (unsigned i = 1; i < n; i++)
+        dims[axis] = tw_expr_add(b->ctx, dims[axis], parts[i]->type->dims[axis]);
+    type = tw_type_tensor(b->ctx, type->elem, type->rank, dims, type->layout);
+    return tw_graph_build(b, TW_GRAPH_CONCAT, parts, n, type, "axis", tw_attr_int(b->ctx, axis),
+                          NULL);
+}
+
+tw_value *tw_build_part(tw_builder *b, tw_value *x, unsigned axis, int64_t at, tw_type type)
+{
+    int64_t starts[TW_MAX_RANK] = {0}, steps[TW_MAX_RANK];
+    for (unsigned i = 0; i < type->rank; i++)
+        steps[i] = 1;
+    starts[axis] = at;
+    return tw_graph_build(b, TW_GRAPH_SLICE, &x, 1, type, "starts",
+                          tw_attr_ints(b->ctx, starts, type->rank), "steps",
+                          tw_attr_ints(b->ctx, steps, type->rank), NULL);
+}
+
 tw_value *tw_build_sum(tw_builder *b, tw_value *x, uint32_t axes)
 {
     tw_expr dims[TW_MAX_RANK];

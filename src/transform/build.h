@@ -19,6 +19,11 @@ tw_value *tw_build_transpose(tw_builder *b, tw_value *x, tw_attr perm);
  * when there is nothing to add. */
 tw_value *tw_build_pad_to(tw_builder *b, tw_value *x, unsigned axis, int64_t n);
 
+/* Parts whose types differ in their constant sizes along `axis` alone. */
+tw_value *tw_build_concat(tw_builder *b, tw_value *const *parts, unsigned n, unsigned axis);
+/* The slice of `type` that starts with element `at` of the axis. */
+tw_value *tw_build_part(tw_builder *b, tw_value *x, unsigned axis, int64_t at, tw_type type);
+
 /* The sum over a set of axes (bits), which stay with size 1. */
 tw_value *tw_build_sum(tw_builder *b, tw_value *x, uint32_t axes);
 

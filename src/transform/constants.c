@@ -59,3 +59,13 @@ bool tw_depends_on_constants(const tw_value *value)
     unsigned visits = MAX_VISITS;
     return depends(value, 0, &visits);
 }
+
+void tw_move_constant(const tw_value *value, tw_op *before)
+{
+    tw_op *op = value->op;
+    if (!op || op->region != before->region || tw_op_is_before(op, before))
+        return;
+    for (unsigned i = 0; i < op->n_operands; i++)
+        tw_move_constant(tw_operand(op, i), before);
+    tw_op_insert(op, before->region, before);
+}

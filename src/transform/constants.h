@@ -17,5 +17,7 @@ tw_value *tw_constant_i64(tw_builder *b, const int64_t *values, size_t n, unsign
 /* Whether the value can be computed at compile time: it depends on constants alone, through at
  * most 64 pure operations in a row. */
 bool tw_depends_on_constants(const tw_value *value);
+/* Moves what such a value is made of in front of `before`, as far as it is in the same region. */
+void tw_move_constant(const tw_value *value, tw_op *before);
 
 #endif

@@ -14,8 +14,7 @@
  * must be used by reshapes, transposes, slices and attention alone, and in the end by a transpose
  * or attention, which have a kernel that reads it in any case. Where a result's users are
  * element-wise they would be the product's epilogue, and another product would need the slice as a
- * copy: these stay. So do convolutions, whose results are as good as always used in these two ways:
- * their slices along the channels would be copies. */
+ * copy: these stay. Convolutions: join_convolutions.c. */
 #include "transform/transform.h"
 
 #include "base/arena.h"
@@ -100,42 +99,6 @@ static bool fits(const part *a, const part *b)
            p->results[0].type->rank == q->results[0].type->rank && !a->bias == !b->bias;
 }
 
-/* Moves what the value, which depends on constants alone, is made of in front of `before`. */
-static void move_up(const tw_value *value, tw_op *before)
-{
-    tw_op *op = value->op;
-    if (!op || op->region != before->region || tw_op_is_before(op, before))
-        return;
-    for (unsigned i = 0; i < op->n_operands; i++)
-        move_up(tw_operand(op, i), before);
-    tw_op_insert(op, before->region, before);
-}
-
-static tw_value *concat(tw_builder *b, tw_value *const *parts, unsigned n, unsigned axis)
-{
-    tw_expr dims[TW_MAX_RANK];
-    tw_type type = parts[0]->type;
-    for (unsigned i = 0; i < type->rank; i++)
-        dims[i] = type->dims[i];
-    for (unsigned i = 1; i < n; i++)
-        dims[axis] = tw_expr_add(b->ctx, dims[axis], parts[i]->type->dims[axis]);
-    type = tw_type_tensor(b->ctx, type->elem, type->rank, dims, NULL);
-    return tw_graph_build(b, TW_GRAPH_CONCAT, parts, n, type, "axis", tw_attr_int(b->ctx, axis),
-                          NULL);
-}
-
-/* The columns of `joined` from `at` on that make a value of that type. */
-static tw_value *columns(tw_builder *b, tw_value *joined, int64_t at, tw_type type)
-{
-    int64_t starts[TW_MAX_RANK] = {0}, steps[TW_MAX_RANK];
-    for (unsigned i = 0; i < type->rank; i++)
-        steps[i] = 1;
-    starts[type->rank - 1] = at;
-    return tw_graph_build(b, TW_GRAPH_SLICE, &joined, 1, type, "starts",
-                          tw_attr_ints(b->ctx, starts, type->rank), "steps",
-                          tw_attr_ints(b->ctx, steps, type->rank), NULL);
-}
-
 /* In front of the first part, as results of all others may be used from there on. */
 static void join(tw_context *ctx, const part *parts, unsigned n)
 {
@@ -145,12 +108,12 @@ static void join(tw_context *ctx, const part *parts, unsigned n)
     for (unsigned i = 0; i < n; i++) {
         weights[i] = tw_operand(parts[i].product, 1);
         biases[i] = parts[i].bias;
-        move_up(weights[i], first);
+        tw_move_constant(weights[i], first);
         if (biases[i])
-            move_up(biases[i], first);
+            tw_move_constant(biases[i], first);
     }
     tw_builder b = tw_builder_before(ctx, first);
-    tw_value *w = concat(&b, weights, n, transposed ? 0 : 1);
+    tw_value *w = tw_build_concat(&b, weights, n, transposed ? 0 : 1);
     tw_type narrow = first->results[0].type;
     tw_expr dims[TW_MAX_RANK];
     for (unsigned i = 0; i < narrow->rank; i++)
@@ -161,12 +124,13 @@ static void join(tw_context *ctx, const part *parts, unsigned n)
         tw_graph_build(&b, TW_GRAPH_MATMUL, ((tw_value *[]){tw_operand(first, 0), w}), 2, type,
                        "transpose_b", transposed ? tw_attr_bool(ctx, true) : NULL, NULL);
     if (biases[0])
-        joined = tw_build_binary(&b, TW_GRAPH_ADD, joined, concat(&b, biases, n, 0));
+        joined = tw_build_binary(&b, TW_GRAPH_ADD, joined, tw_build_concat(&b, biases, n, 0));
     int64_t at = 0;
     for (unsigned i = 0; i < n; i++) {
         tw_value *result = parts[i].result;
-        tw_value_replace_all(result, columns(&b, joined, at, result->type));
-        at += tw_type_dim(result->type, result->type->rank - 1);
+        unsigned last = result->type->rank - 1;
+        tw_value_replace_all(result, tw_build_part(&b, joined, last, at, result->type));
+        at += tw_type_dim(result->type, last);
     }
     for (unsigned i = 0; i < n; i++) {
         if (parts[i].bias)

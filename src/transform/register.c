@@ -9,6 +9,7 @@ static const tw_pass *const passes[] = {
     &tw_pass_fuse_attention,
     &tw_pass_fuse_ops,
     &tw_pass_integer_products,
+    &tw_pass_join_convolutions,
     &tw_pass_join_products,
     &tw_pass_block_products,
     &tw_pass_nest_concats,

@@ -11,6 +11,7 @@ extern const tw_pass tw_pass_eliminate_common_subexpr;
 extern const tw_pass tw_pass_fuse_attention;
 extern const tw_pass tw_pass_fuse_ops;
 extern const tw_pass tw_pass_integer_products;
+extern const tw_pass tw_pass_join_convolutions;
 extern const tw_pass tw_pass_join_products;
 extern const tw_pass tw_pass_block_products;
 extern const tw_pass tw_pass_nest_concats;

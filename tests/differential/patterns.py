@@ -141,6 +141,26 @@ def branches(b):
 
 
 @family("patterns", 1)
+def siblings(b):
+    """Convolutions of one image with the same window, mostly, and what reads each alone."""
+    x = image(b, (F32,))
+    kernel, act = b.choice((1, 3)), b.choice(("Relu", "Sigmoid", None))
+    parts = []
+    for channels in (b.choice((1, 3, 8)), b.choice((1, 3, 20)), 5)[:b.int(2, 3)]:
+        kernels = [kernel if b.chance(0.9) else 1 for _ in x.shape[2:]]
+        scale = 1 / np.sqrt(x.shape[1] * np.prod(kernels))
+        inputs = [x, b.weight(F32, (channels, x.shape[1], *kernels), -scale, scale)]
+        inputs += [b.weight(F32, (channels,))] * b.chance(0.8)
+        y = b.emit("Conv", inputs, pads=[k // 2 for k in kernels * 2])
+        y = b.emit(act, [y]) if act else y
+        if b.chance(0.9):
+            y = b.emit("Conv", [y, b.weight(F32, (4, channels, *kernels), -scale, scale)],
+                       pads=[k // 2 for k in kernels * 2])
+        parts.append(y)
+    return b.emit("Concat", parts, axis=1)
+
+
+@family("patterns", 1)
 def shape_arithmetic(b):
     """Reshape by a shape that the model computes."""
     x = b.pick(test=lambda v: v.rank >= 2 and v.size)

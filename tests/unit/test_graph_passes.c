@@ -20,7 +20,8 @@
 
 static const char all_passes[] =
     "canonicalize,eliminate-common-subexpr,sink-reshapes,simplify-inference,canonicalize,"
-    "convert-layout,canonicalize,fuse-attention,join-products,pack-weights{panel=8},"
+    "convert-layout,canonicalize,fuse-attention,join-products,join-convolutions,"
+    "pack-weights{panel=8},"
     "eliminate-common-subexpr,dce,fuse-ops";
 
 static const char *const pipelines[] = {
@@ -34,6 +35,7 @@ static const char *const pipelines[] = {
     "fuse-ops",
     "fuse-attention",
     "join-products",
+    "join-convolutions",
     all_passes,
 };
 enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines };
