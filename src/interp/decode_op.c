@@ -257,7 +257,7 @@ static void decode_for(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
     loop->step = tw_op_int(op, "step", 1);
     if (loop->step < 1)
         tw_machine_fail(d->m, op, "a loop's step is above 0, not %lld", (long long)loop->step);
-    loop->parallel = !strcmp(kind, "parallel");
+    loop->parallel = !strcmp(kind, "parallel") || tw_loop_kind_is_bound(kind);
     loop->variable = tw_decode_variable(d, op->regions[0].args[0]);
     loop->body = tw_decode_region(d, &op->regions[0]);
     tw_decode_emit(d, out, tw_exec_for, op, 0)->extra = loop;

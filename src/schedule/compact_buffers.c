@@ -9,7 +9,8 @@
  *
  * Works on loops without blocks (after lower-blocks): the box of all accesses, with the loops
  * inside of the allocation's region ranging, gives the new extents and what to take off the
- * indices. */
+ * indices. What storage_align wished for is done then. */
+#include "base/checked.h"
 #include "base/vec.h"
 #include "schedule/region.h"
 
@@ -118,6 +119,40 @@ static void shift_access(tw_context *ctx, tw_op *op, const tw_box *box, const bo
     tw_simplify_maps(ctx, op);
 }
 
+/* The length of the axis behind the one whose stride is to be offset more than a multiple of
+ * factor: the next that gives it, the old one when none does. */
+static int64_t aligned_length(int64_t length, int64_t inner, int64_t factor, int64_t offset)
+{
+    for (int64_t more = 0; more < factor; more++)
+        if ((length + more) * inner % factor == offset)
+            return length + more;
+    return length;
+}
+
+/* Does what storage_align asked for. */
+static bool align_storage(tw_context *ctx, tw_op *alloc)
+{
+    tw_type type = tw_result(alloc, 0)->type;
+    int64_t wish[3], length, inner = 1, size;
+    tw_expr dims[TW_MAX_RANK];
+    if (tw_op_ints(alloc, "storage_align", wish, 3) != 3)
+        return false;
+    for (unsigned i = 0; i < type->rank; i++) {
+        dims[i] = type->dims[i];
+        if ((int64_t)i < wish[0] + 2)
+            continue;
+        if (!tw_expr_as_const(dims[i], &size) || !tw_mul_i64(inner, size, &inner))
+            return false;
+    }
+    unsigned next = (unsigned)wish[0] + 1;
+    if (next >= type->rank || !tw_expr_as_const(dims[next], &length) || length > INT32_MAX ||
+        inner > INT32_MAX)
+        return false;
+    dims[next] = tw_expr_const(ctx, aligned_length(length, inner, wish[1], wish[2]));
+    tw_result(alloc, 0)->type = tw_type_buffer(ctx, type->elem, type->rank, dims, type->scope);
+    return dims[next] != type->dims[next];
+}
+
 static bool compact(tw_context *ctx, tw_op *alloc)
 {
     tw_value *buffer = tw_result(alloc, 0);
@@ -162,7 +197,7 @@ static bool compact_buffers(tw_pass_run *run)
     allocs a = {.arena = tw_context_arena(run->ctx)};
     tw_walk(run->root, collect, &a);
     for (size_t i = 0; i < a.ops.len; i++)
-        run->changes += compact(run->ctx, a.ops.data[i]);
+        run->changes += compact(run->ctx, a.ops.data[i]) + align_storage(run->ctx, a.ops.data[i]);
     return true;
 }
 

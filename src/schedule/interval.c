@@ -196,5 +196,13 @@ tw_interval tw_interval_clip(tw_context *ctx, tw_interval a, tw_expr dim)
         return make(tw_expr_const(ctx, 0), whole);
     tw_expr more = tw_expr_sub(ctx, a.width, whole);
     bool wide = more->kind != TW_EXPR_INVALID && tw_expr_range(more, NULL, 0).lo >= 0;
-    return wide ? make(tw_expr_const(ctx, 0), whole) : a;
+    int64_t lo, width, size;
+    if (wide || !tw_expr_as_const(a.lo, &lo) || !tw_expr_as_const(a.width, &width) ||
+        !tw_expr_as_const(whole, &size))
+        return wide ? make(tw_expr_const(ctx, 0), whole) : a;
+    /* What lies outside is touched by masked accesses only, that is, not at all. */
+    int64_t from = lo > 0 ? lo : 0, to = lo + width < size ? lo + width : size;
+    from = from < size ? from : size;
+    to = to > from ? to : from;
+    return make(tw_expr_const(ctx, from), tw_expr_const(ctx, to - from));
 }

@@ -125,6 +125,60 @@ static bool place_of_copy(const tw_step *step, tw_op *block, const tw_buffer_use
     return true;
 }
 
+/* Whether the store alone writes the whole buffer, for each time that it is allocated. */
+static bool writes_all(const tw_step *step, tw_op *store)
+{
+    tw_context *ctx = step->ctx;
+    tw_block_info b;
+    const char *why;
+    tw_op *block = tw_block_around(store);
+    tw_nest around = {.n = 0};
+    if (!block || !tw_block_analyse(ctx, block, &b, &why))
+        return false;
+    const tw_op *alloc = tw_buffer_alloc(tw_root_buffer(tw_operand(store, 1)));
+    if (alloc && !tw_nest_of(ctx, alloc, &around))
+        return false;
+    for (unsigned i = 0; i < b.n_accesses; i++) {
+        const tw_block_access *a = &b.accesses[i];
+        tw_conditions conditions = tw_outer_conditions(ctx, &b, around.n);
+        if (a->op != store || !conditions.complete || conditions.n || a->masked ||
+            !tw_box_is_full(ctx, &b, a, around.n))
+            continue;
+        tw_box box = tw_access_box(ctx, &b, a, around.n), all = {.rank = box.rank};
+        for (unsigned d = 0; d < box.rank; d++)
+            all.sides[d] = (tw_interval){.known = true,
+                                         .lo = tw_expr_const(ctx, 0),
+                                         .width = tw_expr_addc(ctx, a->buffer->type->dims[d], -1)};
+        return tw_box_equal(&box, &all);
+    }
+    return false;
+}
+
+/* Whether all elements of the box are there to be copied: the block itself reads them all, or one
+ * block writes the whole buffer. */
+static bool all_is_there(const tw_step *step, const tw_block_info *b, tw_value *buffer,
+                         const tw_box *box, unsigned inner, const tw_buffer_uses *uses)
+{
+    if (!uses->n_stores)
+        return true;
+    bool complete = tw_outer_conditions(step->ctx, b, inner).complete;
+    for (unsigned i = 0; complete && i < b->n_accesses; i++) {
+        const tw_block_access *a = &b->accesses[i];
+        if (a->buffer != buffer || a->store || a->masked || !tw_box_is_full(step->ctx, b, a, inner))
+            continue;
+        tw_box one = tw_access_box(step->ctx, b, a, inner);
+        if (tw_box_equal(&one, box))
+            return true;
+    }
+    for (unsigned i = 0; i < uses->n_stores; i++)
+        if (writes_all(step, uses->stores[i]))
+            return true;
+    return tw_step_refuse(step,
+                          "not all elements of the region of %%%s that block \"%s\" reads "
+                          "are known to be written",
+                          tw_buffer_name(buffer), b->name);
+}
+
 bool tw_do_cache_read(const tw_step *step)
 {
     tw_context *ctx = step->ctx;
@@ -149,11 +203,14 @@ bool tw_do_cache_read(const tw_step *step)
                               "masks of block \"%s\" leave open which elements of %%%s are there "
                               "to be copied",
                               b.name, tw_buffer_name(buffer));
+    if (!all_is_there(step, &b, buffer, &box, outer.n, &uses))
+        return false;
     const char *scope = tw_op_string(step->op, "scope", "");
     tw_value *copy = new_buffer(step, buffer, with_scope(ctx, buffer->type, scope), child);
     replace_buffer(b.op, buffer, copy);
     step->results[0] = copy_block(step, tw_builder_before(ctx, child), buffer, copy, &box, &outer,
                                   &conditions, copy->name);
+    tw_block_inherit(step->results[0], b.op);
     return true;
 }
 
@@ -201,12 +258,11 @@ bool tw_do_cache_write(const tw_step *step)
     tw_box box = {0};
     if (!tw_step_block(step, step->operands[0], &b))
         return false;
-    int64_t write = tw_op_int(step->op, "write", 0);
-    tw_value *buffer =
-        write >= 0 && write < INT32_MAX ? tw_block_written(&b, (unsigned)write) : NULL;
+    tw_value *buffer = tw_step_written(step, &b);
     if (!buffer)
-        return tw_step_refuse(step, "block \"%s\" has no written buffer number %lld", b.name,
-                              (long long)write);
+        return false;
+    if (!tw_step_whole(step, &b))
+        return false;
     if (b.sequential)
         return tw_step_refuse(step, "block \"%s\" runs in order", b.name);
     if (!check_cache_write(step, &b, buffer, &child, &outer) ||
@@ -234,12 +290,9 @@ bool tw_do_set_scope(const tw_step *step)
     tw_block_info b;
     if (!tw_step_block(step, step->operands[0], &b))
         return false;
-    int64_t write = tw_op_int(step->op, "write", 0);
-    tw_value *buffer =
-        write >= 0 && write < INT32_MAX ? tw_block_written(&b, (unsigned)write) : NULL;
+    tw_value *buffer = tw_step_written(step, &b);
     if (!buffer)
-        return tw_step_refuse(step, "block \"%s\" has no written buffer number %lld", b.name,
-                              (long long)write);
+        return false;
     if (!tw_buffer_alloc(buffer))
         return tw_step_refuse(step, "%%%s is not allocated by the kernel", tw_buffer_name(buffer));
     for (const tw_use *use = buffer->uses; use; use = use->next)

@@ -29,6 +29,8 @@ typedef struct plan {
 
 static bool check_kind(const tw_step *step, const tw_block_info *b)
 {
+    if (!tw_step_whole(step, b))
+        return false;
     if (b->sequential)
         return tw_step_refuse(step, "block \"%s\" runs in order", b->name);
     if (b->has_reduce && !b->has_init)
@@ -180,9 +182,32 @@ static void note_within(const tw_step *step, plan *p)
                                                  p->producer.extents[i], p->nest.n);
 }
 
+/* Whether iterations of the loop run at once. */
+static bool runs_at_once(const tw_op *loop)
+{
+    return tw_loop_is_bound(loop) || tw_is_for_kind(loop, "parallel");
+}
+
+/* The outermost loop whose iterations, running at once, would compute the same elements of a buffer
+ * that is not theirs alone; NULL when there is none. */
+static const tw_op *meeting_loop(const tw_step *step, const plan *p)
+{
+    for (unsigned level = 0; level < p->nest.n; level++) {
+        const tw_op *loop = p->nest.loops[level];
+        bool shared = false;
+        for (unsigned i = 0; i < p->n_buffers; i++)
+            shared |= !tw_is_private(p->buffers[i], loop);
+        if (runs_at_once(loop) && shared &&
+            !tw_instances_tell(step->ctx, p->iters, p->producer.n_iters, &p->nest, level, level))
+            return loop;
+    }
+    return NULL;
+}
+
 bool tw_do_compute_at(const tw_step *step)
 {
     plan p = {.loop = step->operands[1]};
+    tw_checkpoint *before = NULL;
     if (!tw_step_target_loop(step, step->operands[0], p.loop, &p.nest) ||
         !tw_step_block(step, step->operands[0], &p.producer) || !check_kind(step, &p.producer) ||
         !plan_buffers(step, &p) || !check_inputs(step, &p))
@@ -191,9 +216,19 @@ bool tw_do_compute_at(const tw_step *step)
         return tw_step_refuse(step, "block \"%s\" uses values that are not to be had in loop %%%s",
                               p.producer.name, tw_loop_name(p.loop));
     note_within(step, &p);
+    for (unsigned i = 0; i < p.nest.n && !before; i++)
+        if (runs_at_once(p.nest.loops[i]))
+            before = tw_checkpoint_take(step->s);
     tw_rebuild_loops(step->ctx, p.producer.op, tw_builder_before(step->ctx, p.before), p.iters,
                      &p.nest, &p.conditions);
     for (unsigned i = 0; i < p.n_buffers; i++)
         tw_sink_alloc(step->ctx, p.buffers[i], &p.loop->regions[0]);
-    return true;
+    const tw_op *meeting = before ? meeting_loop(step, &p) : NULL;
+    if (!meeting)
+        return true;
+    tw_checkpoint_restore(before);
+    return tw_step_refuse(step,
+                          "iterations of loop %%%s, which run at once, would both compute elements "
+                          "that block \"%s\" writes",
+                          tw_loop_name(meeting), p.producer.name);
 }

@@ -155,6 +155,7 @@ static tw_op *make_init_block(const tw_step *step, const plan *p, tw_builder *at
             iters[n++] = (tw_loop_iter){b->op->regions[0].args[i]->name, false, b->extents[i],
                                         bindings->u.map.exprs[i]};
     tw_op *block = tw_loop_block(at, b->name, iters, n, operands, b->op->n_operands);
+    tw_block_inherit(block, b->op);
     tw_expr *kept = TW_NEW_ARRAY(tw_context_arena(ctx), tw_expr, where ? where->u.map.n : 0);
     size_t n_kept = 0;
     for (size_t i = 0; where && i < where->u.map.n; i++) {

@@ -84,6 +84,8 @@ static bool make_plan(const tw_step *step, plan *p)
     tw_block_info *b = &p->producer;
     if (!tw_step_block(step, step->operands[0], b))
         return false;
+    if (!tw_step_whole(step, b))
+        return false;
     if (b->has_reduce || b->has_init || b->sequential)
         return tw_step_refuse(step,
                               "block \"%s\" reduces or runs in order; only element-wise blocks "

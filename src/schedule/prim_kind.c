@@ -1,4 +1,4 @@
-/* prim_kind.c: parallel, vectorize, unroll, annotate: how a loop's iterations run.
+/* prim_kind.c: parallel, vectorize, unroll, bind, pragma, annotate: how a loop's iterations run.
  *
  * Iterations that run at once must not meet: of two accesses to one element, at least one a store,
  * both must be in the same iteration. Buffers allocated in the loop's body belong to the iteration.
@@ -108,6 +108,22 @@ static bool no_nested(const tw_step *step, tw_op *loop, char *kind)
                                     tw_loop_name(loop), kind);
 }
 
+static bool is_unbound(tw_op *op, void *data)
+{
+    (void)data;
+    return !tw_is_loop(op, TW_LOOP_FOR) || !tw_loop_is_bound(op);
+}
+
+/* Whether no loop around or inside runs on a GPU's threads; else refuses. */
+static bool no_bound(const tw_step *step, tw_op *loop)
+{
+    bool found = !tw_walk(loop, is_unbound, NULL);
+    for (tw_op *up = loop->region->parent; up->region; up = up->region->parent)
+        found |= !is_unbound(up, NULL);
+    return !found || tw_step_refuse(step, "a loop around or in %%%s is bound to threads of a GPU",
+                                    tw_loop_name(loop));
+}
+
 bool tw_do_parallel(const tw_step *step)
 {
     tw_op *loop = step->operands[0];
@@ -115,7 +131,8 @@ bool tw_do_parallel(const tw_step *step)
         if (tw_is_loop(up, TW_LOOP_FOR) && !strcmp(tw_loop_for_kind(up), "vectorize"))
             return tw_step_refuse(step, "loop %%%s is inside of %%%s, which runs in lanes",
                                   tw_loop_name(loop), tw_loop_name(up));
-    if (!no_nested(step, loop, "parallel") || !check_at_once(step, loop, false))
+    if (!no_nested(step, loop, "parallel") || !no_bound(step, loop) ||
+        !check_at_once(step, loop, false))
         return false;
     mark(step, "parallel");
     tw_op_set_attr(loop, "when", tw_op_attr(step->op, "when"));
@@ -161,18 +178,130 @@ bool tw_do_unroll(const tw_step *step)
     return true;
 }
 
+/* ---- Threads of a GPU ---------------------------------------------------------------- */
+
+enum { MAX_THREADS = 1024 };
+
+/* What may stand around what: blocks around threads. */
+static int bound_depth(const char *kind)
+{
+    return kind[0] == 'b' ? 1 : kind[0] == 't' ? 2 : 3;
+}
+
+typedef struct bind_check {
+    const tw_step *step;
+    const char *kind;
+    bool good;
+} bind_check;
+
+/* Whether a loop around or inside (itself not included) goes together with the binding. */
+static bool fits(const bind_check *c, tw_op *other, bool inside)
+{
+    const char *kind = tw_loop_for_kind(other), *name = tw_loop_name(other);
+    const tw_op *loop = c->step->operands[0];
+    if (other == loop || !strcmp(kind, "serial") || !strcmp(kind, "unroll"))
+        return true;
+    if (!tw_loop_is_bound(other))
+        return (inside && !strcmp(kind, "vectorize")) ||
+               tw_step_refuse(c->step, "loop %%%s %s %%%s is marked %s", name,
+                              inside ? "in" : "around", tw_loop_name(loop), kind);
+    if (!strcmp(kind, c->kind) && strcmp(kind, "vthread") != 0)
+        return tw_step_refuse(c->step, "loop %%%s %s %%%s is bound to %s already", name,
+                              inside ? "in" : "around", tw_loop_name(loop), kind);
+    int mine = bound_depth(c->kind), its = bound_depth(kind);
+    /* Virtual threads may stand anywhere inside of the blocks. */
+    bool order = mine == 3 || its == 3 ? (mine != 1 && its != 1) || (mine == 1) == inside
+                                       : (inside ? mine <= its : its <= mine);
+    return order || tw_step_refuse(c->step, "loop %%%s %s %%%s is bound to %s, which is %s of %s",
+                                   name, inside ? "in" : "around", tw_loop_name(loop), kind,
+                                   inside ? "outside" : "inside", c->kind);
+}
+
+static bool fits_inside(tw_op *op, void *data)
+{
+    const bind_check *c = data;
+    return !tw_is_loop(op, TW_LOOP_FOR) || fits(c, op, true);
+}
+
+bool tw_do_bind(const tw_step *step)
+{
+    tw_op *loop = step->operands[0];
+    bind_check c = {.step = step, .kind = tw_op_string(step->op, "thread", "")};
+    bool thread = c.kind[0] == 't';
+    if (!tw_loop_kind_is_bound(c.kind))
+        return tw_step_refuse(
+            step, "\"%s\" is none of blockIdx.x, .y, .z, threadIdx.x, .y, .z, vthread", c.kind);
+    if (c.kind[0] != 'b' && !constant_extent(step, loop, thread ? MAX_THREADS : MAX_UNROLL))
+        return false;
+    int64_t lo;
+    if (!tw_expr_as_const(tw_loop_lo(loop), &lo) || lo != 0)
+        return tw_step_refuse(step, "loop %%%s does not start at 0", tw_loop_name(loop));
+    for (tw_op *up = loop->region->parent; up->region; up = up->region->parent)
+        if (tw_is_loop(up, TW_LOOP_FOR) && !fits(&c, up, false))
+            return false;
+    if (!tw_walk(loop, fits_inside, &c) || !check_at_once(step, loop, false))
+        return false;
+    mark(step, c.kind);
+    return true;
+}
+
+/* ---- Hints --------------------------------------------------------------------------- */
+
+/* The value of the step: its attribute, or a size that was sampled. */
+static tw_attr value_of(const tw_step *step)
+{
+    tw_attr value = tw_op_attr(step->op, "value");
+    if (step->op->n_operands == 2 && !value)
+        return tw_attr_int(step->ctx, step->sizes[1]);
+    return step->op->n_operands == 1 ? value : NULL;
+}
+
 bool tw_do_annotate(const tw_step *step)
 {
     tw_context *ctx = step->ctx;
     tw_op *op = step->operands[0];
     const char *key = tw_op_string(step->op, "key", "");
+    tw_attr value = value_of(step);
+    if (!value)
+        return tw_step_refuse(step, "there must be one value");
     tw_attr old = tw_op_attr(op, "annotations");
     size_t n = 0, had = old ? old->u.dict.n : 0;
     tw_named_attr *items = TW_NEW_ARRAY(tw_context_arena(ctx), tw_named_attr, had + 1);
     for (size_t i = 0; i < had; i++)
         if (strcmp(old->u.dict.items[i].name, key) != 0)
             items[n++] = old->u.dict.items[i];
-    items[n++] = (tw_named_attr){tw_intern(ctx, key, strlen(key)), tw_op_attr(step->op, "value")};
+    items[n++] = (tw_named_attr){tw_intern(ctx, key, strlen(key)), value};
     tw_op_set_attr(op, "annotations", tw_attr_dict(ctx, items, n));
     return true;
+}
+
+bool tw_do_pragma(const tw_step *step)
+{
+    static const struct {
+        const char *key;
+        tw_attr_kind kind;
+        int64_t most;
+    } pragmas[] = {
+        {"unroll_explicit", TW_ATTR_BOOL, 1},
+        {"auto_unroll_max_step", TW_ATTR_INT, 1 << 14},
+        {"prefetch", TW_ATTR_INT, 1 << 10},
+        {"non_temporal", TW_ATTR_BOOL, 1},
+    };
+    const char *key = tw_op_string(step->op, "key", "");
+    tw_attr value = value_of(step);
+    for (size_t i = 0; i < sizeof pragmas / sizeof *pragmas; i++) {
+        if (strcmp(key, pragmas[i].key) != 0)
+            continue;
+        if (!value || value->kind != pragmas[i].kind ||
+            (value->kind == TW_ATTR_INT &&
+             (value->u.integer < 0 || value->u.integer > pragmas[i].most)))
+            return tw_step_refuse(step, "the value of \"%s\" is %s from 0 to %lld", key,
+                                  pragmas[i].kind == TW_ATTR_BOOL ? "a bool, that is"
+                                                                  : "an integer",
+                                  (long long)pragmas[i].most);
+        return tw_do_annotate(step);
+    }
+    return tw_step_refuse(
+        step, "\"%s\" is none of unroll_explicit, auto_unroll_max_step, prefetch, non_temporal",
+        key);
 }

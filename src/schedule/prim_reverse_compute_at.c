@@ -68,7 +68,7 @@ static bool writes_whole(const tw_block_info *b, const tw_block_access *a)
 {
     tw_axis_map map;
     bool given[TW_MAX_RANK] = {false};
-    if (!tw_axes_of_iters(b, a, &map))
+    if (tw_op_attr(b->op, "part") || !tw_axes_of_iters(b, a, &map))
         return false;
     for (unsigned i = 0; i < b->n_iters; i++)
         if (map.axis[i] >= 0)
@@ -338,6 +338,8 @@ static bool make_plan(const tw_step *step, plan *p)
 {
     if (!tw_step_target_loop(step, step->operands[0], p->loop, &p->nest) ||
         !tw_step_block(step, step->operands[0], &p->consumer))
+        return false;
+    if (!tw_step_whole(step, &p->consumer))
         return false;
     if (p->consumer.sequential || (p->consumer.has_reduce && !p->consumer.has_init))
         return tw_step_refuse(step, "block \"%s\" runs in order or is a decomposed reduction",

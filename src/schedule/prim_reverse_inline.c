@@ -111,6 +111,8 @@ static bool make_plan(const tw_step *step, plan *p)
 {
     if (!tw_step_block(step, step->operands[0], &p->consumer))
         return false;
+    if (!tw_step_whole(step, &p->consumer))
+        return false;
     if (p->consumer.has_reduce || p->consumer.has_init || p->consumer.sequential)
         return tw_step_refuse(step,
                               "block \"%s\" reduces or runs in order; only element-wise blocks "

@@ -176,6 +176,8 @@ static bool make_plan(const tw_step *step, plan *p)
     if (!tw_step_block(step, step->operands[0], &p->block))
         return false;
     const tw_block_info *b = &p->block;
+    if (!tw_step_whole(step, b))
+        return false;
     if (!b->has_reduce || !b->has_init || b->sequential)
         return tw_step_refuse(step, "block \"%s\" is no reduction with init", b->name);
     if (!find_loops(step, p) || !find_accesses(step, p) || !check_update(step, p) ||

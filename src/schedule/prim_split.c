@@ -22,21 +22,34 @@ typedef struct split_plan {
     bool exact; /* no iterations beyond the extent */
 } split_plan;
 
+/* The factors as numbers of the step or as sizes that were sampled. */
+static bool given_factors(const tw_step *step, int64_t *factors, unsigned n)
+{
+    unsigned sampled = step->op->n_operands - 1;
+    tw_attr numbers = tw_op_attr(step->op, "factors");
+    if (n < 1 || n > MAX_FACTORS || (numbers != NULL) == (sampled > 0) ||
+        (numbers ? numbers->u.array.n : sampled) != n ||
+        (numbers && tw_op_ints(step->op, "factors", factors, MAX_FACTORS) != (int)n))
+        return tw_step_refuse(step, "there must be 1 to %d factors, one for each result",
+                              MAX_FACTORS);
+    for (unsigned i = 0; i < sampled; i++)
+        factors[i] = step->sizes[i + 1];
+    return true;
+}
+
 /* Reads the factors: the product of those given, and where the inferred one stands (or -1). */
 static bool read_factors(const tw_step *step, int64_t *factors, int64_t *product, int *inferred)
 {
-    int n = tw_op_ints(step->op, "factors", factors, MAX_FACTORS);
-    size_t given = tw_op_attr(step->op, "factors")->u.array.n;
-    if (given < 1 || given > MAX_FACTORS || given != step->op->n_results)
-        return tw_step_refuse(step, "there must be 1 to %d factors, one for each result",
-                              MAX_FACTORS);
+    unsigned n = step->op->n_results;
+    if (!given_factors(step, factors, n))
+        return false;
     *product = 1;
     *inferred = -1;
-    for (int i = 0; i < n; i++) {
+    for (unsigned i = 0; i < n; i++) {
         if (factors[i] < 0 || (factors[i] == 0 && *inferred >= 0))
             return tw_step_refuse(step, "factors must be above 0, but for one that may be 0");
         if (factors[i] == 0)
-            *inferred = i;
+            *inferred = (int)i;
         else if (!tw_mul_i64(*product, factors[i], product))
             return tw_step_refuse(step, "the factors' product is too large");
     }

@@ -54,7 +54,11 @@ bool tw_box_is_full(tw_context *ctx, const tw_block_info *block, const tw_block_
 {
     const tw_nest *nest = &block->nest;
     tw_expr volume = tw_expr_const(ctx, 1), instances = volume;
-    if (!access->exact)
+    tw_axis_map axes;
+    /* What is masked for being beyond an extent falls on the box's edges only where each axis is
+     * one variable. */
+    if (!access->exact ||
+        (tw_op_attr(block->op, "where") && !tw_axes_of_iters(block, access, &axes)))
         return false;
     for (unsigned i = 0; i < access->rank; i++) {
         tw_interval side = tw_hull(ctx, access->loops[i], nest, inner);

@@ -14,12 +14,13 @@
 
 static const struct {
     const char *operands, *results;
+    int since;
 } specs[TW_SCHED_COUNT] = {
-#define STEP(ENUM, name, operands, results, attributes, summary)                                   \
-    [TW_SCHED_##ENUM] = {operands, results},
+#define STEP(ENUM, since, name, operands, results, attributes, summary)                            \
+    [TW_SCHED_##ENUM] = {operands, results, since},
 #include "schedule/sched.def"
 #undef STEP
-    [TW_SCHED_SCHEDULE] = {"", ""},
+    [TW_SCHED_SCHEDULE] = {"", "", 1},
 };
 
 const char *tw_sched_operand_spec(tw_sched_kind kind)
@@ -32,6 +33,11 @@ const char *tw_sched_result_spec(tw_sched_kind kind)
     return specs[kind].results;
 }
 
+int tw_sched_since(tw_sched_kind kind)
+{
+    return specs[kind].since;
+}
+
 tw_type tw_sched_block_type(tw_context *ctx)
 {
     return tw_type_dialect(ctx, "sched.block", NULL);
@@ -40,6 +46,18 @@ tw_type tw_sched_block_type(tw_context *ctx)
 tw_type tw_sched_loop_type(tw_context *ctx)
 {
     return tw_type_dialect(ctx, "sched.loop", NULL);
+}
+
+tw_type tw_sched_size_type(tw_context *ctx)
+{
+    return tw_type_dialect(ctx, "sched.size", NULL);
+}
+
+tw_type tw_sched_type_of(tw_context *ctx, char letter)
+{
+    return letter == 'b'   ? tw_sched_block_type(ctx)
+           : letter == 's' ? tw_sched_size_type(ctx)
+                           : tw_sched_loop_type(ctx);
 }
 
 /* ---- Rules --------------------------------------------------------------------------- */
@@ -57,29 +75,41 @@ static char letter_at(const char *spec, unsigned i)
 static bool count_fits(const char *spec, unsigned n, unsigned least)
 {
     size_t len = strlen(spec);
-    return len > 0 && spec[len - 1] == '*' ? n >= len - 2 + least : n == len;
+    if (len == 0 || spec[len - 1] != '*')
+        return n == len;
+    return n >= len - 2 + (spec[len - 2] == 's' ? 0 : least);
 }
 
 static bool type_fits(tw_context *ctx, char letter, tw_type type)
 {
-    bool block = type == tw_sched_block_type(ctx), loop = type == tw_sched_loop_type(ctx);
-    return letter == 'b' ? block : letter == 'l' ? loop : block || loop;
+    if (letter == 'x')
+        return type == tw_sched_block_type(ctx) || type == tw_sched_loop_type(ctx);
+    return letter && type == tw_sched_type_of(ctx, letter);
+}
+
+static const char *letter_name(char letter)
+{
+    return letter == 'b'   ? "block"
+           : letter == 'l' ? "loop"
+           : letter == 's' ? "sampled size"
+                           : "block or loop";
 }
 
 static bool verify_step(tw_context *ctx, const tw_op *op)
 {
     const char *operands = specs[op->def->kind].operands, *results = specs[op->def->kind].results;
     if (!count_fits(operands, op->n_operands, 1) || !count_fits(results, op->n_results, 0))
-        return tw_error(ctx, op->loc, "%s takes \"%s\" and gives \"%s\" (b: block, l: loop)",
+        return tw_error(ctx, op->loc,
+                        "%s takes \"%s\" and gives \"%s\" (b: block, l: loop, s: size)",
                         op->def->name, operands, results);
     for (unsigned i = 0; i < op->n_operands; i++)
         if (!type_fits(ctx, letter_at(operands, i), tw_operand(op, i)->type))
             return tw_error(ctx, op->loc, "%s: operand %u must be a %s", op->def->name, i,
-                            letter_at(operands, i) == 'b' ? "block" : "loop");
+                            letter_name(letter_at(operands, i)));
     for (unsigned i = 0; i < op->n_results; i++)
         if (!type_fits(ctx, letter_at(results, i), op->results[i].type))
             return tw_error(ctx, op->loc, "%s: result %u must be a %s", op->def->name, i,
-                            letter_at(results, i) == 'b' ? "block" : "loop");
+                            letter_name(letter_at(results, i)));
     if (op->region && !tw_is_sched(op->region->parent, TW_SCHED_SCHEDULE))
         return tw_error(ctx, op->loc, "%s must stand in a sched.schedule", op->def->name);
     return true;
@@ -94,6 +124,9 @@ static bool verify_schedule(tw_context *ctx, const tw_op *op)
     for (const tw_op *step = op->regions[0].first; step; step = step->next)
         if (step->def < tw_sched_ops || step->def >= tw_sched_ops + TW_SCHED_SCHEDULE)
             return tw_error(ctx, step->loc, "%s is no step of a schedule", step->def->name);
+        else if (specs[step->def->kind].since > version)
+            return tw_error(ctx, step->loc, "%s came with version %d of schedules; this is %lld",
+                            step->def->name, specs[step->def->kind].since, (long long)version);
     return true;
 }
 
@@ -121,8 +154,7 @@ static bool parse_step(tw_parser *p, const tw_op_def *def, tw_op **out)
     tw_loc loc = tw_q_loc(p);
     const char *spec = specs[def->kind].operands;
     TW_VEC(tw_value *) operands = {0};
-    bool more = spec[0] != 0;
-    while (more) {
+    for (bool more = spec[0] != 0; more;) {
         tw_value *value;
         if (!tw_q_value(p, &value))
             return false;
@@ -132,8 +164,7 @@ static bool parse_step(tw_parser *p, const tw_op_def *def, tw_op **out)
     unsigned n = tw_q_result_count(p);
     tw_type *types = TW_NEW_ARRAY(tw_context_arena(ctx), tw_type, n);
     for (unsigned i = 0; i < n; i++)
-        types[i] = letter_at(specs[def->kind].results, i) == 'b' ? tw_sched_block_type(ctx)
-                                                                 : tw_sched_loop_type(ctx);
+        types[i] = tw_sched_type_of(ctx, letter_at(specs[def->kind].results, i));
     *out = tw_op_create(ctx, def, loc, operands.data, (unsigned)operands.len, types, n, NULL, 0, 0);
     return tw_q_attrs(p, *out);
 }
@@ -172,7 +203,7 @@ static bool parse_schedule(tw_parser *p, const tw_op_def *def, tw_op **out)
 
 #define A(name, kind, required, summary) {name, TW_ATTR_##kind, required, summary},
 #define UNPACK(...) __VA_ARGS__
-#define STEP(ENUM, name, operands, results, attributes, summary)                                   \
+#define STEP(ENUM, since, name, operands, results, attributes, summary)                            \
     static const tw_attr_spec attrs_##ENUM[] = {UNPACK attributes{NULL, 0, 0, NULL}};
 #include "schedule/sched.def"
 #undef STEP
@@ -182,7 +213,7 @@ static const tw_attr_spec attrs_SCHEDULE[] = {
         A("version", INT, 1, "of the form of traces"){NULL, 0, 0, NULL}};
 
 const tw_op_def tw_sched_ops[TW_SCHED_COUNT] = {
-#define STEP(ENUM, op_name, operands, results, attributes, text)                                   \
+#define STEP(ENUM, since, op_name, operands, results, attributes, text)                            \
     [TW_SCHED_##ENUM] = {.name = "sched." op_name,                                                 \
                          .summary = text,                                                          \
                          .n_operands = -1,                                                         \
@@ -208,6 +239,7 @@ const tw_op_def tw_sched_ops[TW_SCHED_COUNT] = {
 static const tw_type_def types[] = {
     {"sched.block", verify_type},
     {"sched.loop", verify_type},
+    {"sched.size", verify_type},
     {NULL, NULL},
 };
 

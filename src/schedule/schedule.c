@@ -55,6 +55,16 @@ static bool (*const primitives[TW_SCHED_COUNT])(const tw_step *step) = {
     [TW_SCHED_DECOMPOSE_REDUCTION] = tw_do_decompose_reduction,
     [TW_SCHED_RFACTOR] = tw_do_rfactor,
     [TW_SCHED_ANNOTATE] = tw_do_annotate,
+    [TW_SCHED_TILE] = tw_do_tile,
+    [TW_SCHED_BIND] = tw_do_bind,
+    [TW_SCHED_PRAGMA] = tw_do_pragma,
+    [TW_SCHED_LOOP_PARTITION] = tw_do_loop_partition,
+    [TW_SCHED_STORAGE_ALIGN] = tw_do_storage_align,
+    [TW_SCHED_TRANSFORM_LAYOUT] = tw_do_transform_layout,
+    [TW_SCHED_TRANSFORM_BLOCK_LAYOUT] = tw_do_transform_block_layout,
+    [TW_SCHED_SAMPLE_PERFECT_TILE] = tw_do_sample_perfect_tile,
+    [TW_SCHED_SAMPLE_CATEGORICAL] = tw_do_sample_categorical,
+    [TW_SCHED_SAMPLE_COMPUTE_LOCATION] = tw_do_sample_compute_location,
 };
 
 /* Names the results after what they refer to. */
@@ -65,28 +75,83 @@ static void name_result(tw_value *result, const tw_op *target)
                                                                   : tw_block_name(target));
 }
 
+/* Looks up what the operands refer to. */
+static bool resolve_operands(const tw_step *step)
+{
+    for (unsigned i = 0; i < step->op->n_operands; i++) {
+        const tw_value *ref = tw_operand(step->op, i);
+        const int64_t *size = tw_map_get_ptr(&step->s->sizes, ref);
+        step->operands[i] = tw_schedule_op(step->s, ref);
+        step->sizes[i] = size ? *size : 0;
+        if (!size && !step->operands[i])
+            return tw_step_refuse(step, "%%%s is gone: an earlier step has replaced it",
+                                  tw_buffer_name(ref));
+    }
+    return true;
+}
+
+static void note_results(const tw_step *step)
+{
+    for (unsigned i = 0; i < step->op->n_results; i++) {
+        tw_value *result = tw_result(step->op, i);
+        if (result->type == tw_sched_size_type(step->ctx)) {
+            tw_map_put_ptr(&step->s->sizes, result, &step->drawn[i]);
+            if (!result->name)
+                tw_value_set_name(result, "size");
+        } else {
+            tw_map_put_ptr(&step->s->refs, result, step->results[i]);
+            name_result(result, step->results[i]);
+        }
+    }
+}
+
+static tw_step new_step(tw_schedule *s, tw_op *op)
+{
+    tw_arena *arena = tw_context_arena(s->ctx);
+    return (tw_step){.s = s,
+                     .ctx = s->ctx,
+                     .op = op,
+                     .operands = TW_NEW_ARRAY(arena, tw_op *, op->n_operands),
+                     .sizes = TW_NEW_ARRAY(arena, int64_t, op->n_operands),
+                     .results = TW_NEW_ARRAY(arena, tw_op *, op->n_results),
+                     .drawn = TW_NEW_ARRAY(arena, int64_t, op->n_results)};
+}
+
 /* Carries out a step of the trace; its operands are references of this schedule. */
 static bool carry_out(tw_schedule *s, tw_op *op)
 {
-    tw_arena *arena = tw_context_arena(s->ctx);
-    tw_step step = {.s = s, .ctx = s->ctx, .op = op};
-    step.operands = TW_NEW_ARRAY(arena, tw_op *, op->n_operands);
-    step.results = TW_NEW_ARRAY(arena, tw_op *, op->n_results);
-    if (!op->def->verify(s->ctx, op))
+    tw_step step = new_step(s, op);
+    if (!op->def->verify(s->ctx, op) || !resolve_operands(&step) ||
+        !primitives[op->def->kind](&step))
         return false;
-    for (unsigned i = 0; i < op->n_operands; i++) {
-        step.operands[i] = tw_schedule_op(s, tw_operand(op, i));
-        if (!step.operands[i])
-            return tw_step_refuse(&step, "%%%s is gone: an earlier step has replaced it",
-                                  tw_buffer_name(tw_operand(op, i)));
-    }
-    if (!primitives[op->def->kind](&step))
-        return false;
-    for (unsigned i = 0; i < op->n_results; i++) {
-        tw_map_put_ptr(&s->refs, &op->results[i], step.results[i]);
-        name_result(&op->results[i], step.results[i]);
-    }
+    note_results(&step);
+    int since = tw_sched_since(op->def->kind);
+    if (since > tw_op_int(s->trace, "version", 1))
+        tw_op_set_attr(s->trace, "version", tw_attr_int(s->ctx, since));
     return true;
+}
+
+bool tw_step_also(const tw_step *step, tw_sched_kind kind, tw_op *const *operands, unsigned n,
+                  const tw_named_attr *attrs, unsigned n_attrs, tw_op **results, unsigned n_results)
+{
+    /* The part reads its attributes and counts from an operation that stands in no trace. */
+    tw_arena *arena = tw_context_arena(step->ctx);
+    tw_value **refs = TW_NEW_ARRAY(arena, tw_value *, n);
+    tw_type *types = TW_NEW_ARRAY(arena, tw_type, n_results);
+    for (unsigned i = 0; i < n; i++)
+        refs[i] = tw_operand(step->op, 0);
+    for (unsigned i = 0; i < n_results; i++)
+        types[i] = tw_sched_loop_type(step->ctx);
+    tw_op *op = tw_op_create(step->ctx, &tw_sched_ops[kind], step->op->loc, refs, n, types,
+                             n_results, attrs, n_attrs, 0);
+    tw_step part = new_step(step->s, op);
+    for (unsigned i = 0; i < n; i++)
+        part.operands[i] = operands[i];
+    bool good = primitives[kind](&part);
+    for (unsigned i = 0; good && i < n_results; i++)
+        results[i] = part.results[i];
+    tw_op_erase(op);
+    return good;
 }
 
 /* Appends a step with these references and attributes and carries it out; NULL when refused. */
@@ -95,8 +160,7 @@ static tw_op *add_step(tw_schedule *s, tw_sched_kind kind, tw_value *const *refs
 {
     tw_type *types = TW_NEW_ARRAY(tw_context_arena(s->ctx), tw_type, n_results);
     for (unsigned i = 0; i < n_results; i++)
-        types[i] = tw_sched_result_spec(kind)[0] == 'b' ? tw_sched_block_type(s->ctx)
-                                                        : tw_sched_loop_type(s->ctx);
+        types[i] = tw_sched_type_of(s->ctx, tw_sched_result_spec(kind)[0]);
     tw_op *op = tw_op_create(s->ctx, &tw_sched_ops[kind], s->kernel->loc, refs, n_refs, types,
                              n_results, attrs, n_attrs, 0);
     tw_op_insert(op, &s->trace->regions[0], NULL);
@@ -111,6 +175,14 @@ static tw_value *add_block_step(tw_schedule *s, tw_sched_kind kind, tw_value *co
 {
     tw_op *op = add_step(s, kind, refs, n_refs, 1, attrs, n_attrs);
     return op ? tw_result(op, 0) : NULL;
+}
+
+/* Gives the step's results; false when it was refused. */
+static bool results_of(tw_op *op, tw_value **out)
+{
+    for (unsigned i = 0; op && i < op->n_results; i++)
+        out[i] = tw_result(op, i);
+    return op != NULL;
 }
 
 static bool add_plain_step(tw_schedule *s, tw_sched_kind kind, tw_value *const *refs,
@@ -131,12 +203,16 @@ tw_schedule *tw_schedule_create(tw_context *ctx, tw_op *kernel, const char *targ
 {
     tw_arena *arena = tw_context_arena(ctx);
     tw_schedule *s = TW_NEW(arena, tw_schedule);
-    *s = (tw_schedule){
-        .ctx = ctx, .kernel = kernel, .refs = tw_map_make(arena), .blocks = tw_map_make(arena)};
+    *s = (tw_schedule){.ctx = ctx,
+                       .kernel = kernel,
+                       .refs = tw_map_make(arena),
+                       .blocks = tw_map_make(arena),
+                       .sizes = tw_map_make(arena)};
+    tw_schedule_seed(s, 0);
     s->trace = tw_op_create(ctx, &tw_sched_ops[TW_SCHED_SCHEDULE], kernel->loc, NULL, 0, NULL, 0,
                             NULL, 0, 1);
     tw_op_set_attr(s->trace, "kernel", tw_attr_symbol(ctx, tw_op_string(kernel, "sym_name", "")));
-    tw_op_set_attr(s->trace, "version", tw_attr_int(ctx, TW_SCHED_VERSION));
+    tw_op_set_attr(s->trace, "version", tw_attr_int(ctx, 1));
     if (target) {
         tw_op_set_attr(s->trace, "target", tw_attr_string(ctx, target));
         tw_op_set_attr(kernel, "target", tw_attr_string(ctx, target));
@@ -160,21 +236,47 @@ const char *tw_schedule_text(const tw_schedule *s)
     return tw_print(s->ctx, s->trace, &(tw_print_options){0});
 }
 
-tw_schedule *tw_schedule_replay(tw_context *ctx, tw_op *kernel, const tw_op *trace)
+void tw_schedule_seed(tw_schedule *s, uint64_t seed)
 {
-    tw_schedule *s = tw_schedule_create(ctx, kernel, tw_op_string(trace, "target", NULL));
-    tw_cloner *cloner = tw_cloner_create(ctx);
+    s->random = seed * 0x9e3779b97f4a7c15u + 0x2545f4914f6cdd1du;
+}
+
+unsigned tw_step_random(const tw_step *step, unsigned n)
+{
+    uint64_t x = step->s->random;
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    step->s->random = x;
+    return (unsigned)((x * 0x2545f4914f6cdd1du >> 33) % n);
+}
+
+tw_schedule *tw_schedule_replay_with(tw_context *ctx, tw_op *kernel, const tw_op *trace,
+                                     const tw_replay_options *options)
+{
     if (!trace->def->verify(ctx, trace))
         return NULL;
+    tw_schedule *s = tw_schedule_create(ctx, kernel, tw_op_string(trace, "target", NULL));
+    tw_cloner *cloner = tw_cloner_create(ctx);
+    tw_schedule_seed(s, options->seed);
     for (const tw_op *op = trace->regions[0].first; op; op = op->next) {
         tw_op *copy = tw_op_clone(cloner, op);
+        if (options->redraw)
+            tw_op_set_attr(copy, "decision", NULL);
         tw_op_insert(copy, &s->trace->regions[0], NULL);
         if (!carry_out(s, copy)) {
             tw_op_erase(copy);
             return NULL;
         }
+        if (options->after_step)
+            options->after_step(options->data, s, copy);
     }
     return s;
+}
+
+tw_schedule *tw_schedule_replay(tw_context *ctx, tw_op *kernel, const tw_op *trace)
+{
+    return tw_schedule_replay_with(ctx, kernel, trace, &(tw_replay_options){0});
 }
 
 /* ---- Steps --------------------------------------------------------------------------- */
@@ -204,10 +306,7 @@ bool tw_sched_split(tw_schedule *s, tw_value *loop, const int64_t *factors, unsi
                     tw_value **out)
 {
     tw_named_attr attr = {"factors", tw_attr_ints(s->ctx, factors, n)};
-    tw_op *op = add_step(s, TW_SCHED_SPLIT, &loop, 1, n, &attr, 1);
-    for (unsigned i = 0; op && i < n; i++)
-        out[i] = tw_result(op, i);
-    return op != NULL;
+    return results_of(add_step(s, TW_SCHED_SPLIT, &loop, 1, n, &attr, 1), out);
 }
 
 tw_value *tw_sched_fuse(tw_schedule *s, tw_value *const *loops, unsigned n)
@@ -293,6 +392,89 @@ tw_value *tw_sched_rfactor(tw_schedule *s, tw_value *block, tw_value *loop, int 
 {
     tw_named_attr attr = {"axis", tw_attr_int(s->ctx, axis)};
     return add_block_step(s, TW_SCHED_RFACTOR, (tw_value *[]){block, loop}, 2, &attr, 1);
+}
+
+bool tw_sched_tile(tw_schedule *s, tw_value *const *loops, const int64_t *factors, unsigned n,
+                   tw_value **out)
+{
+    tw_named_attr attr = {"factors", tw_attr_ints(s->ctx, factors, n)};
+    return results_of(add_step(s, TW_SCHED_TILE, loops, n, 2 * n, &attr, 1), out);
+}
+
+bool tw_sched_bind(tw_schedule *s, tw_value *loop, const char *thread)
+{
+    tw_named_attr attr = {"thread", tw_attr_string(s->ctx, thread)};
+    return add_step(s, TW_SCHED_BIND, &loop, 1, 0, &attr, 1) != NULL;
+}
+
+bool tw_sched_pragma(tw_schedule *s, tw_value *loop, const char *key, tw_attr value)
+{
+    tw_named_attr attrs[] = {{"key", tw_attr_string(s->ctx, key)}, {"value", value}};
+    return add_step(s, TW_SCHED_PRAGMA, &loop, 1, 0, attrs, 2) != NULL;
+}
+
+int tw_sched_loop_partition(tw_schedule *s, tw_value *loop, tw_value *out[3])
+{
+    tw_op *target = tw_schedule_op(s, loop);
+    unsigned n = target ? tw_partition_parts(s->ctx, target) : 0;
+    return results_of(add_step(s, TW_SCHED_LOOP_PARTITION, &loop, 1, n, NULL, 0), out) ? (int)n
+                                                                                       : -1;
+}
+
+bool tw_sched_storage_align(tw_schedule *s, tw_value *block, unsigned write, unsigned axis,
+                            int64_t factor, int64_t offset)
+{
+    tw_named_attr attrs[] = {{"write", tw_attr_int(s->ctx, write)},
+                             {"axis", tw_attr_int(s->ctx, axis)},
+                             {"factor", tw_attr_int(s->ctx, factor)},
+                             {"offset", tw_attr_int(s->ctx, offset)}};
+    return add_step(s, TW_SCHED_STORAGE_ALIGN, &block, 1, 0, attrs, 4) != NULL;
+}
+
+bool tw_sched_transform_layout(tw_schedule *s, tw_value *block, unsigned write, tw_attr map)
+{
+    tw_named_attr attrs[] = {{"write", tw_attr_int(s->ctx, write)}, {"map", map}};
+    return add_step(s, TW_SCHED_TRANSFORM_LAYOUT, &block, 1, 0, attrs, 2) != NULL;
+}
+
+bool tw_sched_transform_block_layout(tw_schedule *s, tw_value *block, tw_attr map,
+                                     const int64_t *extents, unsigned n, tw_value **out)
+{
+    tw_named_attr attrs[] = {{"map", map}, {"extents", tw_attr_ints(s->ctx, extents, n)}};
+    return results_of(add_step(s, TW_SCHED_TRANSFORM_BLOCK_LAYOUT, &block, 1, n, attrs, 2), out);
+}
+
+bool tw_sched_sample_perfect_tile(tw_schedule *s, tw_value *loop, unsigned n, int64_t max_innermost,
+                                  tw_value **out)
+{
+    tw_named_attr attr = {"max_innermost", tw_attr_int(s->ctx, max_innermost)};
+    return results_of(add_step(s, TW_SCHED_SAMPLE_PERFECT_TILE, &loop, 1, n, &attr, 1), out);
+}
+
+tw_value *tw_sched_sample_categorical(tw_schedule *s, const int64_t *candidates,
+                                      const double *weights, unsigned n)
+{
+    tw_attr *probs = TW_NEW_ARRAY(tw_context_arena(s->ctx), tw_attr, n);
+    for (unsigned i = 0; weights && i < n; i++)
+        probs[i] = tw_attr_float(s->ctx, weights[i]);
+    tw_named_attr attrs[] = {{"candidates", tw_attr_ints(s->ctx, candidates, n)},
+                             {"probs", weights ? tw_attr_array(s->ctx, probs, n) : NULL}};
+    return add_block_step(s, TW_SCHED_SAMPLE_CATEGORICAL, NULL, 0, attrs, weights ? 2 : 1);
+}
+
+tw_value *tw_sched_sample_compute_location(tw_schedule *s, tw_value *block)
+{
+    return add_block_step(s, TW_SCHED_SAMPLE_COMPUTE_LOCATION, &block, 1, NULL, 0);
+}
+
+bool tw_sched_split_sampled(tw_schedule *s, tw_value *loop, tw_value *const *sizes, unsigned n,
+                            tw_value **out)
+{
+    tw_value **refs = TW_NEW_ARRAY(tw_context_arena(s->ctx), tw_value *, n + 1);
+    refs[0] = loop;
+    for (unsigned i = 0; i < n; i++)
+        refs[i + 1] = sizes[i];
+    return results_of(add_step(s, TW_SCHED_SPLIT, refs, n + 1, n, NULL, 0), out);
 }
 
 bool tw_sched_annotate(tw_schedule *s, tw_value *ref, const char *key, tw_attr value)

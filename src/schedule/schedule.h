@@ -30,6 +30,19 @@ const char *tw_schedule_text(const tw_schedule *s);
  * with diagnostics at the step that failed; the kernel is then as after the step before. */
 tw_schedule *tw_schedule_replay(tw_context *ctx, tw_op *kernel, const tw_op *trace);
 
+/* The same with options. */
+typedef struct tw_replay_options {
+    uint64_t seed; /* of samples that are drawn */
+    bool redraw;   /* also of those that the trace has decided */
+    /* May be NULL. Called after each step. */
+    void (*after_step)(void *data, const tw_schedule *s, const tw_op *step);
+    void *data;
+} tw_replay_options;
+tw_schedule *tw_schedule_replay_with(tw_context *ctx, tw_op *kernel, const tw_op *trace,
+                                     const tw_replay_options *options);
+/* Starts the random numbers of samples. */
+void tw_schedule_seed(tw_schedule *s, uint64_t seed);
+
 /* The operation behind a reference (loop.block or loop.for); NULL when it is gone. */
 tw_op *tw_schedule_op(const tw_schedule *s, const tw_value *ref);
 
@@ -59,6 +72,36 @@ bool tw_sched_parallel(tw_schedule *s, tw_value *loop, tw_attr when);
 bool tw_sched_vectorize(tw_schedule *s, tw_value *loop);
 bool tw_sched_unroll(tw_schedule *s, tw_value *loop);
 
+/* Splits each of n perfectly nested loops by its factor and puts the inner loops inside: out has
+ * the n outer ones, then the n inner ones. */
+bool tw_sched_tile(tw_schedule *s, tw_value *const *loops, const int64_t *factors, unsigned n,
+                   tw_value **out);
+/* Iterations run on a GPU's "blockIdx.x" (.y, .z), "threadIdx.x" (.y, .z), or on virtual threads
+ * ("vthread"), whose copies of the body a thread runs in turn. */
+bool tw_sched_bind(tw_schedule *s, tw_value *loop, const char *thread);
+/* "auto_unroll_max_step" (INT): loops in it whose copies have no more operations are unrolled;
+ * "unroll_explicit" (BOOL): whether they, or the loop marked unroll, are copied before code
+ * generation or marked for LLVM; "prefetch" (INT): what the loop reads is fetched that many
+ * iterations ahead; "non_temporal" (BOOL): its stores pass by the caches. */
+bool tw_sched_pragma(tw_schedule *s, tw_value *loop, const char *key, tw_attr value);
+/* The iterations in which masks of the blocks inside hold for sure get a loop of their own, without
+ * masks; out has the loops that there are of: before, without masks, after. Their number, or -1. */
+int tw_sched_loop_partition(tw_schedule *s, tw_value *loop, tw_value *out[3]);
+/* Loop i becomes n loops of sampled extents. */
+bool tw_sched_split_sampled(tw_schedule *s, tw_value *loop, tw_value *const *sizes, unsigned n,
+                            tw_value **out);
+
+/* ---- Samples ------------------------------------------------------------------------- */
+
+/* n sizes whose product is the loop's extent, the last one at most max_innermost. */
+bool tw_sched_sample_perfect_tile(tw_schedule *s, tw_value *loop, unsigned n, int64_t max_innermost,
+                                  tw_value **out);
+/* One of the candidates; `weights` may be NULL. */
+tw_value *tw_sched_sample_categorical(tw_schedule *s, const int64_t *candidates,
+                                      const double *weights, unsigned n);
+/* One of the loops that compute_at would take for the block. */
+tw_value *tw_sched_sample_compute_location(tw_schedule *s, tw_value *block);
+
 /* ---- Places of computation ----------------------------------------------------------- */
 
 /* Moves a producer to where the loop's body first consumes it, with loops over just the region that
@@ -81,6 +124,19 @@ tw_value *tw_sched_cache_read(tw_schedule *s, tw_value *block, unsigned read, co
 tw_value *tw_sched_cache_write(tw_schedule *s, tw_value *block, unsigned write, const char *scope);
 /* The buffer must be an allocation of the kernel. */
 bool tw_sched_set_scope(tw_schedule *s, tw_value *block, unsigned write, const char *scope);
+
+/* The stride of the axis, in elements, becomes `offset` more than a multiple of `factor`: rows of
+ * shared memory then start in different banks. */
+bool tw_sched_storage_align(tw_schedule *s, tw_value *block, unsigned write, unsigned axis,
+                            int64_t factor, int64_t offset);
+/* Element [i, j, …] of the buffer, an allocation of the kernel, lies at map(i, j, …), a MAP over
+ * its axes that sends different elements to different places. */
+bool tw_sched_transform_layout(tw_schedule *s, tw_value *block, unsigned write, tw_attr map);
+/* The block's iteration variables become functions of n new ones with these extents: `map`, a MAP
+ * over the new ones with an expression for each old one, that reaches each instance once. The block
+ * gets perfectly nested loops over them in the place of its own. */
+bool tw_sched_transform_block_layout(tw_schedule *s, tw_value *block, tw_attr map,
+                                     const int64_t *extents, unsigned n, tw_value **out);
 
 /* ---- Reductions ---------------------------------------------------------------------- */
 

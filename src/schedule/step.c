@@ -7,6 +7,8 @@
 
 bool tw_step_refuse(const tw_step *step, const char *format, ...)
 {
+    if (step->s->quiet)
+        return false;
     va_list args;
     va_start(args, format);
     const char *why = tw_arena_vprintf(tw_context_arena(step->ctx), format, args);
@@ -31,6 +33,11 @@ void tw_step_name_block(const tw_step *step, tw_op *block, const char *name)
     tw_map_put_str(&step->s->blocks, unique, block);
 }
 
+void tw_block_inherit(tw_op *block, const tw_op *from)
+{
+    tw_op_set_attr(block, "part", tw_op_attr(from, "part"));
+}
+
 void tw_step_replaced(const tw_step *step, const tw_op *from, tw_op *to)
 {
     tw_map *refs = &step->s->refs;
@@ -45,6 +52,26 @@ bool tw_step_block(const tw_step *step, tw_op *block, tw_block_info *out)
     const char *why = NULL;
     return tw_block_analyse(step->ctx, block, out, &why) ||
            tw_step_refuse(step, "block \"%s\" %s", tw_block_name(block), why);
+}
+
+bool tw_step_whole(const tw_step *step, const tw_block_info *block)
+{
+    return !tw_op_attr(block->op, "part") ||
+           tw_step_refuse(step,
+                          "block \"%s\" runs only a part of its instances (do this before "
+                          "loop_partition)",
+                          block->name);
+}
+
+tw_value *tw_step_written(const tw_step *step, const tw_block_info *block)
+{
+    int64_t write = tw_op_int(step->op, "write", 0);
+    tw_value *buffer =
+        write >= 0 && write < INT32_MAX ? tw_block_written(block, (unsigned)write) : NULL;
+    if (!buffer)
+        tw_step_refuse(step, "block \"%s\" has no written buffer number %lld", block->name,
+                       (long long)write);
+    return buffer;
 }
 
 typedef struct block_walk {
@@ -109,7 +136,7 @@ bool tw_is_perfect(const tw_op *a, const tw_op *b)
 static bool runs_in_lanes(tw_op *loop)
 {
     for (tw_op *up = loop; up->region; up = up->region->parent)
-        if (tw_is_loop(up, TW_LOOP_FOR) && tw_loop_for_kind(up)[0] == 'v')
+        if (tw_is_loop(up, TW_LOOP_FOR) && !strcmp(tw_loop_for_kind(up), "vectorize"))
             return true;
     return false;
 }

@@ -433,6 +433,97 @@ static bool random_reorder(state *st, tw_value **loops, int n)
     return count > 1 && tw_sched_reorder(st->s, some, count);
 }
 
+static const char *const thread_axes[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z", "threadIdx.x",
+                                          "threadIdx.y", "threadIdx.z", "vthread"};
+
+static bool random_tile(state *st, tw_value **loops, int n)
+{
+    int64_t factors[2] = {1 + random_below(5), 1 + random_below(5)};
+    tw_value *out[4];
+    unsigned at = random_below((unsigned)n), count = at + 1 < (unsigned)n ? 1 + random_below(2) : 1;
+    return tw_sched_tile(st->s, &loops[at], factors, count, out);
+}
+
+static void note_new_block(tw_op *block, void *data)
+{
+    state *st = data;
+    for (unsigned i = 0; i < st->n_blocks; i++)
+        if (tw_schedule_op(st->s, st->blocks[i]) == block)
+            return;
+    note_block(block, data);
+}
+
+static bool random_partition(state *st, tw_value *loop)
+{
+    tw_value *out[3];
+    if (tw_sched_loop_partition(st->s, loop, out) < 0)
+        return false;
+    tw_each_block(tw_schedule_kernel(st->s), note_new_block, st);
+    return true;
+}
+
+/* Maps over `rank` axes that tell all elements apart: axes in another order, one of them cut. */
+static tw_attr random_layout(state *st, unsigned rank)
+{
+    tw_expr exprs[9];
+    unsigned order[8], n = 0, cut = random_below(rank + 1);
+    tw_expr size = tw_expr_const(st->ctx, 1 + random_below(4));
+    for (unsigned i = 0; i < rank; i++)
+        order[i] = i;
+    for (unsigned i = rank; i > 1; i--) {
+        unsigned k = random_below(i), swap = order[i - 1];
+        order[i - 1] = order[k];
+        order[k] = swap;
+    }
+    for (unsigned i = 0; i < rank; i++) {
+        tw_expr d = tw_expr_dim(st->ctx, order[i]);
+        exprs[n++] = order[i] == cut ? tw_expr_binary(st->ctx, TW_EXPR_FLOORDIV, d, size) : d;
+    }
+    if (cut < rank)
+        exprs[n++] = tw_expr_binary(st->ctx, TW_EXPR_MOD, tw_expr_dim(st->ctx, cut), size);
+    return tw_attr_map(st->ctx, rank, exprs, n);
+}
+
+/* New variables: the old ones in another order, the first of them cut when it divides. */
+static bool random_block_layout(state *st, tw_value *block)
+{
+    tw_attr old = tw_op_attr(tw_schedule_op(st->s, block), "extents");
+    unsigned n = (unsigned)old->u.map.n, cut = random_below(4);
+    if (n < 1 || n > 6)
+        return false;
+    int64_t extents[8];
+    tw_expr exprs[8];
+    tw_value *out[8];
+    for (unsigned i = 0; i < n; i++) {
+        unsigned to = (i + cut) % n;
+        extents[to] = old->u.map.exprs[i]->value;
+        exprs[i] = tw_expr_dim(st->ctx, to);
+    }
+    unsigned total = n;
+    if (cut > 1 && extents[0] % cut == 0) {
+        for (unsigned i = 0; i < n; i++)
+            if (exprs[i] == tw_expr_dim(st->ctx, 0))
+                exprs[i] = tw_expr_add(st->ctx,
+                                       tw_expr_mulc(st->ctx, tw_expr_dim(st->ctx, 0), (int64_t)cut),
+                                       tw_expr_dim(st->ctx, n));
+        extents[0] /= cut;
+        extents[total++] = cut;
+    }
+    return tw_sched_transform_block_layout(st->s, block, tw_attr_map(st->ctx, total, exprs, n),
+                                           extents, total, out);
+}
+
+static bool random_buffer_layout(state *st, tw_value *block)
+{
+    tw_block_info b;
+    const char *why;
+    if (!tw_block_analyse(st->ctx, tw_schedule_op(st->s, block), &b, &why))
+        return false;
+    tw_value *buffer = tw_block_written(&b, 0);
+    return buffer && buffer->type->rank < 6 &&
+           tw_sched_transform_layout(st->s, block, 0, random_layout(st, buffer->type->rank));
+}
+
 /* Loop-wise steps on a loop of the block. */
 static bool random_loop_step(state *st, tw_sched_kind kind, tw_value *block)
 {
@@ -457,6 +548,20 @@ static bool random_loop_step(state *st, tw_sched_kind kind, tw_value *block)
         return tw_sched_vectorize(st->s, loops[at]);
     case TW_SCHED_UNROLL:
         return tw_sched_unroll(st->s, loops[at]);
+    case TW_SCHED_TILE:
+        return n < 8 && random_tile(st, loops, n);
+    case TW_SCHED_BIND:
+        return tw_sched_bind(st->s, loops[at], thread_axes[random_below(7)]);
+    case TW_SCHED_PRAGMA:
+        return tw_sched_pragma(st->s, loops[at], "auto_unroll_max_step",
+                               tw_attr_int(st->ctx, (int64_t)random_below(64)));
+    case TW_SCHED_LOOP_PARTITION:
+        return random_partition(st, loops[at]);
+    case TW_SCHED_SAMPLE_PERFECT_TILE: {
+        tw_value *sizes[2], *out[2];
+        return n < 8 && tw_sched_sample_perfect_tile(st->s, loops[at], 2, 8, sizes) &&
+               tw_sched_split_sampled(st->s, loops[at], sizes, 2, out);
+    }
     default:
         return false;
     }
@@ -492,6 +597,20 @@ static bool random_block_step(state *st, tw_sched_kind kind, tw_value *block)
         break;
     case TW_SCHED_SET_SCOPE:
         return tw_sched_set_scope(st->s, block, 0, "local");
+    case TW_SCHED_STORAGE_ALIGN:
+        return tw_sched_storage_align(st->s, block, 0, random_below(2), 1 + random_below(8),
+                                      random_below(3));
+    case TW_SCHED_TRANSFORM_LAYOUT:
+        return random_buffer_layout(st, block);
+    case TW_SCHED_TRANSFORM_BLOCK_LAYOUT:
+        return random_block_layout(st, block);
+    case TW_SCHED_SAMPLE_CATEGORICAL:
+        return tw_sched_sample_categorical(st->s, (int64_t[]){1, 2, 5}, (double[]){0, 1, 2.5}, 3) !=
+               NULL;
+    case TW_SCHED_SAMPLE_COMPUTE_LOCATION: {
+        tw_value *loop = tw_sched_sample_compute_location(st->s, block);
+        return loop && tw_sched_compute_at(st->s, block, loop);
+    }
     case TW_SCHED_ANNOTATE:
         return tw_sched_annotate(st->s, block, "hint", tw_attr_int(st->ctx, 1));
     default:
@@ -533,6 +652,17 @@ static bool random_step(state *st, tw_sched_kind *kind)
                                           TW_SCHED_SET_SCOPE,
                                           TW_SCHED_DECOMPOSE_REDUCTION,
                                           TW_SCHED_RFACTOR,
+                                          TW_SCHED_TILE,
+                                          TW_SCHED_BIND,
+                                          TW_SCHED_PRAGMA,
+                                          TW_SCHED_LOOP_PARTITION,
+                                          TW_SCHED_LOOP_PARTITION,
+                                          TW_SCHED_STORAGE_ALIGN,
+                                          TW_SCHED_TRANSFORM_LAYOUT,
+                                          TW_SCHED_TRANSFORM_BLOCK_LAYOUT,
+                                          TW_SCHED_SAMPLE_PERFECT_TILE,
+                                          TW_SCHED_SAMPLE_CATEGORICAL,
+                                          TW_SCHED_SAMPLE_COMPUTE_LOCATION,
                                           TW_SCHED_ANNOTATE};
     *kind = kinds[random_below(sizeof kinds / sizeof *kinds)];
     tw_value *block = random_block(st);
@@ -546,6 +676,11 @@ static bool random_step(state *st, tw_sched_kind *kind)
     case TW_SCHED_PARALLEL:
     case TW_SCHED_VECTORIZE:
     case TW_SCHED_UNROLL:
+    case TW_SCHED_TILE:
+    case TW_SCHED_BIND:
+    case TW_SCHED_PRAGMA:
+    case TW_SCHED_LOOP_PARTITION:
+    case TW_SCHED_SAMPLE_PERFECT_TILE:
         return random_loop_step(st, *kind, block);
     case TW_SCHED_COMPUTE_AT:
     case TW_SCHED_REVERSE_COMPUTE_AT:
@@ -610,6 +745,7 @@ static void random_sequence(const char *source, unsigned long long number)
     memory want;
     assert_true(run_kernel(ctx, kernel, &want, false));
     state st = {.ctx = ctx, .s = tw_schedule_create(ctx, kernel, NULL)};
+    tw_schedule_seed(st.s, seed);
     tw_each_block(kernel, note_block, &st);
     unsigned steps = 1 + random_below(12);
     for (unsigned done = 0, tried = 0; done < steps && tried < 60; tried++) {

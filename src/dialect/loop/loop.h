@@ -84,12 +84,18 @@ typedef struct tw_loop_list {
 } tw_loop_list;
 /* Those that `wanted` accepts (NULL: all). */
 tw_loop_list tw_loop_collect(tw_context *ctx, tw_op *root, bool (*wanted)(const tw_op *op));
-/* "serial", "parallel", "vectorize" or "unroll"; for a loop.for only. */
+/* "serial", "parallel", "vectorize", "unroll" or a thread axis; for a loop.for only. */
 static inline const char *tw_loop_for_kind(const tw_op *loop)
 {
     return tw_op_string(loop, "kind", "serial");
 }
 /* Whether op is a loop.for of that kind. */
 bool tw_is_for_kind(const tw_op *op, const char *kind);
+/* Whether the kind is an axis of a GPU's threads: blockIdx.x, .y, .z, threadIdx.x, .y, .z, vthread. */
+bool tw_loop_kind_is_bound(const char *kind);
+static inline bool tw_loop_is_bound(const tw_op *loop)
+{
+    return tw_loop_kind_is_bound(tw_loop_for_kind(loop));
+}
 
 #endif

@@ -181,3 +181,13 @@ bool tw_is_for_kind(const tw_op *op, const char *kind)
 {
     return tw_is_loop(op, TW_LOOP_FOR) && !strcmp(tw_loop_for_kind(op), kind);
 }
+
+bool tw_loop_kind_is_bound(const char *kind)
+{
+    static const char *const axes[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z", "threadIdx.x",
+                                       "threadIdx.y", "threadIdx.z", "vthread"};
+    for (size_t i = 0; i < sizeof axes / sizeof *axes; i++)
+        if (!strcmp(kind, axes[i]))
+            return true;
+    return false;
+}

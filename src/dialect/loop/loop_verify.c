@@ -126,7 +126,10 @@ static bool verify_for(tw_context *ctx, const tw_op *op)
     if (!check_map(ctx, op, "bounds", op->n_operands, 2) ||
         !check_index_operands(ctx, op, 0, op->n_operands, false, NULL) ||
         !check_args(ctx, op, 0, 1) ||
-        !one_of(ctx, op, "kind", "serial parallel vectorize unroll") || !verify_when(ctx, op))
+        !one_of(ctx, op, "kind",
+                "serial parallel vectorize unroll blockIdx.x blockIdx.y blockIdx.z threadIdx.x "
+                "threadIdx.y threadIdx.z vthread") ||
+        !verify_when(ctx, op))
         return false;
     return step >= 1 ||
            tw_error(ctx, op->loc, "the step of a loop is at least 1, not %lld", (long long)step);
