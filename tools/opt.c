@@ -125,12 +125,15 @@ static bool emit_code(tw_context *ctx, tw_op *module, const tw_opt_args *args, c
     return true;
 }
 
-/* The passes to run, with the replay of a file of schedules in front. */
+/* The passes to run, with the replay of schedules, of a file or of the module, in front. */
 static const char *pipeline_of(tw_context *ctx, const tw_opt_args *args)
 {
-    if (!args->schedule)
+    tw_arena *arena = tw_context_arena(ctx);
+    if (!args->schedule && !args->seed)
         return args->passes;
-    return tw_arena_printf(tw_context_arena(ctx), "apply-schedule{file=\"%s\"}%s%s", args->schedule,
+    const char *file = args->schedule ? tw_arena_printf(arena, "file=\"%s\"", args->schedule) : "";
+    const char *seed = args->seed ? tw_arena_printf(arena, " seed=%s", args->seed) : "";
+    return tw_arena_printf(arena, "apply-schedule{%s%s}%s%s", file, seed,
                            args->passes[0] ? "," : "", args->passes);
 }
 

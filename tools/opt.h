@@ -12,6 +12,7 @@ typedef struct tw_opt_args {
     const char *output;
     const char *passes;
     const char *schedule; /* file of traces to replay first, or NULL */
+    const char *seed;     /* to draw the traces' samples anew with, or NULL */
     const char *emit;     /* "asm", "llvm": code instead of IR; NULL: IR */
     const char *cpu;
     unsigned opt_level;

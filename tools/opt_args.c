@@ -20,6 +20,7 @@ enum {
     OPT_LIST_DIALECTS,
     OPT_MEMORY_LIMIT,
     OPT_SCHEDULE,
+    OPT_SEED,
     OPT_EMIT,
     OPT_CPU,
 };
@@ -27,6 +28,7 @@ enum {
 static const struct argp_option options[] = {
     {"passes", 'p', "PIPELINE", 0, "Run these passes: 'a,b{option=1 flag},func(c,d)'", 0},
     {"schedule", OPT_SCHEDULE, "FILE", 0, "First replay the schedules in FILE on their kernels", 0},
+    {"seed", OPT_SEED, "N", 0, "Draw the samples of the schedules anew, with this seed", 0},
     {"output", 'o', "FILE", 0, "Write the IR there instead of to the standard output", 0},
     {"emit", OPT_EMIT, "asm|llvm", 0, "Write the code of flat kernels instead of IR", 0},
     {"cpu", OPT_CPU, "NAME", 0, "Make code for this CPU (default host)", 0},
@@ -72,6 +74,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case OPT_SCHEDULE:
         args->schedule = arg;
+        return 0;
+    case OPT_SEED:
+        if (parse_size(state, "--seed", arg) > INT32_MAX)
+            argp_error(state, "--seed is at most %d", INT32_MAX);
+        args->seed = arg;
         return 0;
     case 'o':
         args->output = arg;

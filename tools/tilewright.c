@@ -14,6 +14,7 @@ static const struct verb {
     {"bisect", "find the pass that makes a result wrong", tw_verb_bisect},
     {"bench", "measure the time of a model and of its kernels", tw_verb_bench},
     {"inspect", "show what a model consists of", tw_verb_inspect},
+    {"lower", "show kernels before and after each step of their schedules", tw_verb_lower},
     {"ops", "list the operators that models may use", tw_verb_ops},
 };
 enum { N_VERBS = sizeof verbs / sizeof verbs[0] };

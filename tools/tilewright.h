@@ -19,6 +19,7 @@ int tw_verb_check(int argc, char **argv);
 int tw_verb_bisect(int argc, char **argv);
 int tw_verb_bench(int argc, char **argv);
 int tw_verb_inspect(int argc, char **argv);
+int tw_verb_lower(int argc, char **argv);
 int tw_verb_ops(int argc, char **argv);
 
 /* ---- Options that several verbs take (tilewright_options.c) ---- */

@@ -15,10 +15,28 @@ static tw_op *find_kernel(tw_op *module, const char *name)
     return NULL;
 }
 
+/* Replays a schedule on the kernel, or on a copy of it: then the trace, with what its samples have
+ * drawn, comes behind the kernel, which stays as it is. */
+static bool apply(tw_pass_run *run, tw_op *kernel, tw_op *schedule, const tw_replay_options *options)
+{
+    tw_context *ctx = run->ctx;
+    if (!tw_pass_int(run, "trace", 0))
+        return tw_schedule_replay_with(ctx, kernel, schedule, options) != NULL;
+    tw_op *copy = tw_op_clone(tw_cloner_create(ctx), kernel);
+    tw_op_insert(copy, kernel->region, kernel);
+    tw_schedule *s = tw_schedule_replay_with(ctx, copy, schedule, options);
+    if (s)
+        tw_op_insert(tw_schedule_trace(s), kernel->region, kernel->next);
+    tw_op_erase(copy);
+    return s != NULL;
+}
+
 /* Replays all schedules of `from` on the kernels of the module; a refused one does not keep the
  * others from being tried. */
 static bool apply_all(tw_pass_run *run, tw_op *from)
 {
+    int64_t seed = tw_pass_int(run, "seed", -1);
+    tw_replay_options options = {.seed = (uint64_t)seed, .redraw = seed >= 0};
     bool good = true;
     for (tw_op *op = from->regions[0].first, *next; op; op = next) {
         next = op->next;
@@ -28,7 +46,7 @@ static bool apply_all(tw_pass_run *run, tw_op *from)
         tw_op *kernel = find_kernel(run->root, name);
         if (!kernel)
             good = tw_error(run->ctx, op->loc, "the module has no kernel @%s to schedule", name);
-        else if (!tw_schedule_replay(run->ctx, kernel, op))
+        else if (!apply(run, kernel, op, &options))
             good = false;
         run->changes++;
         if (from == run->root)
@@ -76,6 +94,8 @@ static bool apply_schedule(tw_pass_run *run)
 
 static const tw_attr_spec options[] = {
     {"file", TW_ATTR_STRING, false, "text with the schedules; without it those in the module"},
+    {"trace", TW_ATTR_UNIT, false, "leave kernels alone; put the schedule of each one behind it"},
+    {"seed", TW_ATTR_INT, false, "draw all samples anew, with this seed"},
     {NULL, 0, false, NULL},
 };
 

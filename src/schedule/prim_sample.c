@@ -6,6 +6,7 @@
  * A choice is drawn from the schedule's random numbers and noted as `decision`: the trace replays
  * to the same kernel. Without the note, or with a replay that redraws, it is drawn anew. */
 #include "base/vec.h"
+#include "ir/diag_mark.h"
 #include "schedule/schedule_impl.h"
 
 enum { MAX_PARTS = 8, MAX_LOCATIONS = 64, MAX_CANDIDATES = 256 };
@@ -144,7 +145,7 @@ static unsigned find_locations(const tw_step *step, unsigned *out)
     const char *name = tw_block_name(step->operands[0]);
     unsigned n = 0, total = (unsigned)loops_of(step).loops.len;
     tw_checkpoint *before = tw_checkpoint_take(step->s);
-    step->s->quiet = true;
+    tw_diag_mark mark = tw_diag_mark_here(step->ctx);
     for (unsigned i = 0; i < total && n < MAX_LOCATIONS; i++) {
         tw_op *pair[2] = {tw_map_get_str(&step->s->blocks, name), loops_of(step).loops.data[i]};
         if (tw_op_is_ancestor(pair[1], pair[0]) ||
@@ -154,7 +155,7 @@ static unsigned find_locations(const tw_step *step, unsigned *out)
         tw_checkpoint_restore(before);
         before = tw_checkpoint_take(step->s);
     }
-    step->s->quiet = false;
+    tw_diag_rewind(step->ctx, mark);
     return n;
 }
 

@@ -16,7 +16,6 @@ struct tw_schedule {
     tw_map blocks; /* name -> block, also erased ones */
     tw_map sizes;  /* value of the trace -> int64_t, of samples */
     uint64_t random;
-    bool quiet; /* refusals of what is only tried say nothing */
 };
 
 /* A step being carried out. */

@@ -7,8 +7,6 @@
 
 bool tw_step_refuse(const tw_step *step, const char *format, ...)
 {
-    if (step->s->quiet)
-        return false;
     va_list args;
     va_start(args, format);
     const char *why = tw_arena_vprintf(tw_context_arena(step->ctx), format, args);
