@@ -14,10 +14,15 @@ bool tw_canon_layout_name(tw_rewriter *rw, tw_op *op);
 bool tw_canon_concat_one(tw_rewriter *rw, tw_op *op);
 bool tw_canon_concat_empty(tw_rewriter *rw, tw_op *op);
 bool tw_canon_concat_concat(tw_rewriter *rw, tw_op *op);
+bool tw_canon_concat_slices(tw_rewriter *rw, tw_op *op);
 bool tw_canon_slice_identity(tw_rewriter *rw, tw_op *op);
 bool tw_canon_slice_slice(tw_rewriter *rw, tw_op *op);
 bool tw_canon_slice_concat(tw_rewriter *rw, tw_op *op);
+bool tw_canon_slice_less_concat(tw_rewriter *rw, tw_op *op);
+bool tw_canon_slice_pad(tw_rewriter *rw, tw_op *op);
+bool tw_canon_gather_slice(tw_rewriter *rw, tw_op *op);
 bool tw_canon_pad_nothing(tw_rewriter *rw, tw_op *op);
+bool tw_canon_pad_crop(tw_rewriter *rw, tw_op *op);
 bool tw_canon_pad_pad(tw_rewriter *rw, tw_op *op);
 bool tw_canon_expand_operand(tw_rewriter *rw, tw_op *op);
 bool tw_canon_shape_static(tw_rewriter *rw, tw_op *op);
@@ -42,6 +47,8 @@ bool tw_canon_reduce_unit(tw_rewriter *rw, tw_op *op);
 bool tw_canon_cast_cast(tw_rewriter *rw, tw_op *op);
 bool tw_canon_pool_unit(tw_rewriter *rw, tw_op *op);
 bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op);
+bool tw_canon_pool_pad(tw_rewriter *rw, tw_op *op);
+bool tw_canon_reduce_transpose(tw_rewriter *rw, tw_op *op);
 bool tw_canon_matmul_transpose(tw_rewriter *rw, tw_op *op);
 
 /* rules_forms.c: tables of what models spell out. */

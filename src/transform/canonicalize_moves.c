@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/vec.h"
 #include "dialect/graph/graph.h"
+#include "ir/elem_data.h"
 #include "transform/constants.h"
 
 #include <string.h>
@@ -67,6 +68,52 @@ bool tw_canon_concat_concat(tw_rewriter *rw, tw_op *op)
     }
     return found && parts.len <= MAX_JOINED_PARTS &&
            set_parts(rw, op, parts.data, (unsigned)parts.len);
+}
+
+/* Whether b, a slice, goes on along the axis where slice a ends, in step. */
+static bool goes_on(tw_context *ctx, const tw_op *a, const tw_op *b, int64_t axis)
+{
+    tw_expr at[TW_MAX_RANK], next[TW_MAX_RANK];
+    int64_t step[TW_MAX_RANK], other_step[TW_MAX_RANK];
+    int n = tw_graph_exprs(ctx, a, "starts", at, TW_MAX_RANK);
+    tw_graph_exprs(ctx, b, "starts", next, TW_MAX_RANK);
+    tw_op_ints(a, "steps", step, TW_MAX_RANK);
+    tw_op_ints(b, "steps", other_step, TW_MAX_RANK);
+    at[axis] =
+        tw_expr_add(ctx, at[axis], tw_expr_mulc(ctx, a->results[0].type->dims[axis], step[axis]));
+    for (int i = 0; i < n; i++)
+        if (at[i] != next[i] || step[i] != other_step[i])
+            return false;
+    return true;
+}
+
+/* One slice for two that follow one another in the concatenation. The first must not be empty:
+ * nothing says that its start lies in the tensor. */
+bool tw_canon_concat_slices(tw_rewriter *rw, tw_op *op)
+{
+    tw_context *ctx = tw_rw_context(rw);
+    int64_t axis = tw_op_int(op, "axis", 0);
+    for (unsigned i = 0; i + 1 < op->n_operands; i++) {
+        const tw_op *a = producer(op, i, TW_GRAPH_SLICE), *b = producer(op, i + 1, TW_GRAPH_SLICE);
+        if (!a || !b || tw_operand(a, 0) != tw_operand(b, 0) || !goes_on(ctx, a, b, axis) ||
+            !tw_expr_at_least(ctx, a->results[0].type->dims[axis], 1, NULL, 0))
+            continue;
+        tw_type type = a->results[0].type;
+        tw_expr dims[TW_MAX_RANK];
+        memcpy(dims, type->dims, type->rank * sizeof *dims);
+        dims[axis] = tw_expr_add(ctx, dims[axis], b->results[0].type->dims[axis]);
+        type = tw_type_tensor(ctx, type->elem, type->rank, dims, NULL);
+        tw_value *x = tw_operand(a, 0);
+        TW_VEC(tw_value *) parts = {0};
+        for (unsigned k = 0; k < op->n_operands; k++)
+            if (k != i + 1)
+                tw_vec_push(tw_context_arena(ctx), &parts, tw_operand(op, k));
+        parts.data[i] =
+            tw_graph_build(tw_rw_builder(rw, op), TW_GRAPH_SLICE, &x, 1, type, "starts",
+                           tw_op_attr(a, "starts"), "steps", tw_op_attr(a, "steps"), NULL);
+        return set_parts(rw, op, parts.data, (unsigned)parts.len);
+    }
+    return false;
 }
 
 /* ---- slice ---- */
@@ -157,6 +204,138 @@ bool tw_canon_slice_concat(tw_rewriter *rw, tw_op *op)
     return tw_canon_replace(rw, op, build_slice(tw_rw_builder(rw, op), part, type, start, step));
 }
 
+/* Positions first..last of the slice's axis; false when they are not known or none. */
+static bool known_range(tw_context *ctx, const tw_op *slice, unsigned axis, int64_t *first,
+                        int64_t *last)
+{
+    tw_expr start[TW_MAX_RANK];
+    int64_t step[TW_MAX_RANK], size, span;
+    tw_graph_exprs(ctx, slice, "starts", start, TW_MAX_RANK);
+    tw_op_ints(slice, "steps", step, TW_MAX_RANK);
+    return tw_expr_as_const(slice->results[0].type->dims[axis], &size) && size > 0 &&
+           tw_expr_as_const(start[axis], first) && tw_mul_i64(size - 1, step[axis], &span) &&
+           tw_add_i64(*first, span, last);
+}
+
+/* A concatenation that nothing else uses, without the parts that the slice does not touch. */
+bool tw_canon_slice_less_concat(tw_rewriter *rw, tw_op *op)
+{
+    const tw_op *concat = producer(op, 0, TW_GRAPH_CONCAT);
+    tw_context *ctx = tw_rw_context(rw);
+    int64_t first, last, end = 0, size, dropped = 0;
+    if (!concat || !tw_value_has_one_use(tw_operand(op, 0)))
+        return false;
+    unsigned axis = (unsigned)tw_op_int(concat, "axis", 0);
+    if (!known_range(ctx, op, axis, &first, &last))
+        return false;
+    int64_t low = first < last ? first : last, high = first < last ? last : first;
+    TW_VEC(tw_value *) parts = {0};
+    for (unsigned i = 0; i < concat->n_operands && end <= high; i++) {
+        if (!tw_expr_as_const(tw_operand(concat, i)->type->dims[axis], &size))
+            return false;
+        end += size;
+        if (end <= low)
+            dropped = end;
+        else
+            tw_vec_push(tw_context_arena(ctx), &parts, tw_operand(concat, i));
+    }
+    if (parts.len == concat->n_operands || parts.len == 0)
+        return false;
+    tw_expr dims[TW_MAX_RANK], start[TW_MAX_RANK];
+    int64_t step[TW_MAX_RANK];
+    tw_type type = tw_operand(op, 0)->type;
+    memcpy(dims, type->dims, type->rank * sizeof *dims);
+    dims[axis] = tw_expr_const(ctx, end - dropped);
+    type = tw_type_tensor(ctx, type->elem, type->rank, dims, NULL);
+    tw_builder *b = tw_rw_builder(rw, op);
+    tw_value *less = tw_graph_build(b, TW_GRAPH_CONCAT, parts.data, (unsigned)parts.len, type,
+                                    "axis", tw_attr_int(ctx, axis), NULL);
+    tw_graph_exprs(ctx, op, "starts", start, TW_MAX_RANK);
+    tw_op_ints(op, "steps", step, TW_MAX_RANK);
+    start[axis] = tw_expr_const(ctx, first - dropped);
+    return replace_by(rw, op, build_slice(b, less, op->results[0].type, start, step));
+}
+
+/* The slice reads x alone, nothing of the padding. */
+bool tw_canon_slice_pad(tw_rewriter *rw, tw_op *op)
+{
+    const tw_op *pad = producer(op, 0, TW_GRAPH_PAD);
+    tw_context *ctx = tw_rw_context(rw);
+    tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK], start[TW_MAX_RANK], zero = tw_expr_const(ctx, 0);
+    int64_t step[TW_MAX_RANK], before, size, first, last;
+    if (!pad)
+        return false;
+    tw_value *x = tw_operand(pad, 0);
+    int n = tw_graph_exprs(ctx, pad, "pads_begin", begin, TW_MAX_RANK);
+    tw_graph_exprs(ctx, pad, "pads_end", end, TW_MAX_RANK);
+    tw_graph_exprs(ctx, op, "starts", start, TW_MAX_RANK);
+    tw_op_ints(op, "steps", step, TW_MAX_RANK);
+    for (int i = 0; i < n; i++) {
+        if (begin[i] == zero && end[i] == zero)
+            continue;
+        if (!tw_expr_as_const(begin[i], &before) || !tw_expr_as_const(x->type->dims[i], &size) ||
+            !known_range(ctx, op, (unsigned)i, &first, &last) ||
+            !tw_sub_i64(first, before, &first) || !tw_sub_i64(last, before, &last) || first < 0 ||
+            last < 0 || first >= size || last >= size)
+            return false;
+        start[i] = tw_expr_const(ctx, first);
+    }
+    return replace_by(rw, op,
+                      build_slice(tw_rw_builder(rw, op), x, op->results[0].type, start, step));
+}
+
+/* ---- gather ---- */
+
+/* The integers of a constant, in order: whether they go up or down by one step from *first on. */
+static bool is_progression(const tw_value *indices, int64_t *first, int64_t *step, size_t *n)
+{
+    tw_attr dense = tw_graph_constant_value(indices);
+    if (!dense || !tw_dense_count(dense, n) || *n == 0 || indices->type->rank > 1)
+        return false;
+    tw_elem elem = dense->u.dense.type->elem;
+    *first = tw_elem_to_int(elem, tw_elem_load(elem, dense->u.dense.data, 0));
+    *step = 1;
+    for (size_t i = 1; i < *n; i++) {
+        int64_t value = tw_elem_to_int(elem, tw_elem_load(elem, dense->u.dense.data, i)), gap;
+        int64_t before = tw_elem_to_int(elem, tw_elem_load(elem, dense->u.dense.data, i - 1));
+        if (!tw_sub_i64(value, before, &gap) || gap == 0 || (i > 1 && gap != *step) ||
+            (value < 0) != (*first < 0))
+            return false;
+        *step = gap;
+    }
+    return true;
+}
+
+bool tw_canon_gather_slice(tw_rewriter *rw, tw_op *op)
+{
+    tw_context *ctx = tw_rw_context(rw);
+    tw_value *x = tw_operand(op, 0);
+    unsigned axis = (unsigned)tw_op_int(op, "axis", 0);
+    int64_t first, step, size, least, steps[TW_MAX_RANK];
+    size_t n;
+    if (!is_progression(tw_operand(op, 1), &first, &step, &n))
+        return false;
+    if (first < 0 &&
+        (!tw_expr_as_const(x->type->dims[axis], &size) || !tw_add_i64(first, size, &first)))
+        return false;
+    int64_t last = first + (int64_t)(n - 1) * step; /* a sum of a constant's elements */
+    if (first < 0 || last < 0 || !tw_add_i64(first > last ? first : last, 1, &least) ||
+        !tw_expr_at_least(ctx, x->type->dims[axis], least, NULL, 0))
+        return false;
+    tw_expr starts[TW_MAX_RANK], dims[TW_MAX_RANK];
+    for (unsigned i = 0; i < x->type->rank; i++) {
+        starts[i] = tw_expr_const(ctx, i == axis ? first : 0);
+        dims[i] = i == axis ? tw_expr_const(ctx, (int64_t)n) : x->type->dims[i];
+        steps[i] = i == axis ? step : 1;
+    }
+    tw_type type = tw_type_tensor(ctx, x->type->elem, x->type->rank, dims, NULL);
+    tw_builder *b = tw_rw_builder(rw, op);
+    tw_value *value = build_slice(b, x, type, starts, steps);
+    if (value->type != op->results[0].type)
+        value = tw_graph_build(b, TW_GRAPH_RESHAPE, &value, 1, op->results[0].type, NULL);
+    return replace_by(rw, op, value);
+}
+
 /* ---- pad ---- */
 
 bool tw_canon_pad_nothing(tw_rewriter *rw, tw_op *op)
@@ -164,6 +343,29 @@ bool tw_canon_pad_nothing(tw_rewriter *rw, tw_op *op)
     tw_context *ctx = tw_rw_context(rw);
     return all_equal(ctx, op, "pads_begin", 0) && all_equal(ctx, op, "pads_end", 0) &&
            tw_canon_replace(rw, op, tw_operand(op, 0));
+}
+
+/* Nothing is added on any side, so the mode does not matter. */
+bool tw_canon_pad_crop(tw_rewriter *rw, tw_op *op)
+{
+    static const char *const names[] = {"pads_begin", "pads_end"};
+    tw_context *ctx = tw_rw_context(rw);
+    tw_expr pads[2][TW_MAX_RANK], minus;
+    int64_t steps[TW_MAX_RANK];
+    int n = 0;
+    for (int side = 2; side-- > 0;) {
+        n = tw_graph_exprs(ctx, op, names[side], pads[side], TW_MAX_RANK);
+        for (int i = 0; i < n; i++) {
+            minus = tw_expr_mulc(ctx, pads[side][i], -1);
+            if (!tw_expr_at_least(ctx, minus, 0, NULL, 0))
+                return false;
+            pads[side][i] = minus;
+            steps[i] = 1;
+        }
+    }
+    return replace_by(
+        rw, op,
+        build_slice(tw_rw_builder(rw, op), tw_operand(op, 0), op->results[0].type, pads[0], steps));
 }
 
 /* The bits of a constant-mode pad's value; false for other modes and values not known. */

@@ -4,7 +4,9 @@
 #include "base/checked.h"
 #include "dialect/graph/data_axes.h"
 #include "transform/constants.h"
+#include "transform/layout.h"
 
+#include <math.h>
 #include <string.h>
 
 bool tw_canon_constant_right(tw_rewriter *rw, tw_op *op)
@@ -101,6 +103,35 @@ bool tw_canon_reduce_unit(tw_rewriter *rw, tw_op *op)
         tw_graph_build(tw_rw_builder(rw, op), TW_GRAPH_RESHAPE, &x, 1, op->results[0].type, NULL));
 }
 
+/* reduce(transpose(x)): the reduced axes are axes of x; the others must keep their order. */
+bool tw_canon_reduce_transpose(tw_rewriter *rw, tw_op *op)
+{
+    const tw_op *transpose = tw_operand(op, 0)->op;
+    int64_t perm[TW_MAX_RANK], axes[TW_MAX_RANK], own[TW_MAX_RANK], last = -1;
+    uint32_t reduced = 0;
+    if (!transpose || !tw_is_graph(transpose, TW_GRAPH_TRANSPOSE) ||
+        tw_op_bool(op, "keepdims", false))
+        return false;
+    int rank = tw_op_ints(transpose, "perm", perm, TW_MAX_RANK), n_own = 0;
+    int n = tw_op_ints(op, "axes", axes, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        reduced |= 1u << perm[axes[i]];
+    for (int i = 0; i < rank; i++) {
+        if (reduced >> perm[i] & 1)
+            continue;
+        if (perm[i] < last)
+            return false;
+        last = perm[i];
+    }
+    for (int i = 0; i < rank; i++)
+        if (reduced >> i & 1)
+            own[n_own++] = i;
+    tw_op_set_operand(op, 0, tw_operand(transpose, 0));
+    tw_op_set_attr(op, "axes", tw_attr_ints(tw_rw_context(rw), own, (size_t)n_own));
+    tw_rw_changed(rw, op);
+    return true;
+}
+
 static bool all_equal(tw_context *ctx, const tw_op *op, const char *name, int64_t value)
 {
     tw_expr v[TW_MAX_RANK];
@@ -163,6 +194,53 @@ bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op)
     tw_op_set_operand(op, 0, tw_operand(pad, 0));
     tw_op_set_attr(op, "pads_begin", begin);
     tw_op_set_attr(op, "pads_end", end);
+    tw_rw_changed(rw, op);
+    return true;
+}
+
+/* Whether no window reaches beyond the data and the pads of the pad before it. */
+static bool fits_exactly(const tw_op *pool)
+{
+    int64_t kernel[TW_MAX_RANK], strides[TW_MAX_RANK], dilations[TW_MAX_RANK], in, out;
+    unsigned first = tw_channels_last(pool) ? 1 : 2;
+    int spatial = tw_op_ints(pool, "kernel", kernel, TW_MAX_RANK);
+    tw_op_ints(pool, "strides", strides, TW_MAX_RANK);
+    tw_op_ints(pool, "dilations", dilations, TW_MAX_RANK);
+    for (int i = 0; i < spatial; i++)
+        if (!tw_expr_as_const(tw_operand(pool, 0)->type->dims[first + (unsigned)i], &in) ||
+            !tw_expr_as_const(pool->results[0].type->dims[first + (unsigned)i], &out) ||
+            (out - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1 > in)
+            return false;
+    return true;
+}
+
+/* Lowest values before a max_pool, in any sum with its own pads; zeros before an avg_pool that has
+ * no pads, so that each window counts all its elements. */
+bool tw_canon_pool_pad(tw_rewriter *rw, tw_op *op)
+{
+    tw_context *ctx = tw_rw_context(rw);
+    const tw_op *pad = tw_operand(op, 0)->op;
+    bool largest = tw_is_graph(op, TW_GRAPH_MAX_POOL);
+    tw_elem elem;
+    double value;
+    if (!pad || !tw_is_graph(pad, TW_GRAPH_PAD))
+        return false;
+    if (largest
+            ? strcmp(tw_op_string(pad, "mode", "constant"), "constant") != 0 ||
+                  pad->n_operands < 2 || !tw_constant_splat(tw_operand(pad, 1), &elem, &value) ||
+                  !tw_elem_is_float(elem) || value != -INFINITY
+            : !pads_with_zero(pad) || !all_equal(ctx, op, "pads_begin", 0) ||
+                  !all_equal(ctx, op, "pads_end", 0) || !fits_exactly(op))
+        return false;
+    tw_attr begin = joint_pads(ctx, op, pad, "pads_begin");
+    tw_attr end = joint_pads(ctx, op, pad, "pads_end");
+    if (!begin || !end)
+        return false;
+    tw_op_set_operand(op, 0, tw_operand(pad, 0));
+    tw_op_set_attr(op, "pads_begin", begin);
+    tw_op_set_attr(op, "pads_end", end);
+    if (!largest)
+        tw_op_set_attr(op, "count_pad", tw_attr_bool(ctx, true));
     tw_rw_changed(rw, op);
     return true;
 }
