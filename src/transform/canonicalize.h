@@ -30,6 +30,9 @@ bool tw_canon_shape_static(tw_rewriter *rw, tw_op *op);
 /* reshape_chain.c: a chain of reshapes and transposes that as a whole moves nothing. */
 bool tw_canon_reshape_chain(tw_rewriter *rw, tw_op *op);
 
+/* push_slices.c */
+bool tw_canon_push_slice(tw_rewriter *rw, tw_op *op);
+
 /* canonicalize_norm.c: scale and bias of normalisations */
 bool tw_canon_norm_scale(tw_rewriter *rw, tw_op *op);
 bool tw_canon_norm_bias(tw_rewriter *rw, tw_op *op);

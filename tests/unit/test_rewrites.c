@@ -16,6 +16,7 @@ static const lit_file files[] = {
     {"canonicalize-arithmetic", "canonicalize", true},
     {"canonicalize-definitions", "canonicalize", false},
     {"canonicalize-moves", "canonicalize", true},
+    {"canonicalize-slices", "canonicalize,eliminate-common-subexpr,canonicalize", true},
     {"canonicalize-windows", "canonicalize", false}, /* sums begin with +0 */
     {"canonicalize-norm", "canonicalize", false},
     {"canonicalize-activations", "canonicalize", false},
