@@ -102,7 +102,7 @@ bool tw_canon_concat_slices(tw_rewriter *rw, tw_op *op)
         tw_expr dims[TW_MAX_RANK];
         memcpy(dims, type->dims, type->rank * sizeof *dims);
         dims[axis] = tw_expr_add(ctx, dims[axis], b->results[0].type->dims[axis]);
-        type = tw_type_tensor(ctx, type->elem, type->rank, dims, NULL);
+        type = tw_type_tensor(ctx, type->elem, type->rank, dims, type->layout);
         tw_value *x = tw_operand(a, 0);
         TW_VEC(tw_value *) parts = {0};
         for (unsigned k = 0; k < op->n_operands; k++)
@@ -246,14 +246,14 @@ bool tw_canon_slice_less_concat(tw_rewriter *rw, tw_op *op)
     tw_type type = tw_operand(op, 0)->type;
     memcpy(dims, type->dims, type->rank * sizeof *dims);
     dims[axis] = tw_expr_const(ctx, end - dropped);
-    type = tw_type_tensor(ctx, type->elem, type->rank, dims, NULL);
+    type = tw_type_tensor(ctx, type->elem, type->rank, dims, type->layout);
     tw_builder *b = tw_rw_builder(rw, op);
     tw_value *less = tw_graph_build(b, TW_GRAPH_CONCAT, parts.data, (unsigned)parts.len, type,
                                     "axis", tw_attr_int(ctx, axis), NULL);
     tw_graph_exprs(ctx, op, "starts", start, TW_MAX_RANK);
     tw_op_ints(op, "steps", step, TW_MAX_RANK);
     start[axis] = tw_expr_const(ctx, first - dropped);
-    return replace_by(rw, op, build_slice(b, less, op->results[0].type, start, step));
+    return tw_canon_replace(rw, op, build_slice(b, less, op->results[0].type, start, step));
 }
 
 /* The slice reads x alone, nothing of the padding. */
@@ -280,8 +280,8 @@ bool tw_canon_slice_pad(tw_rewriter *rw, tw_op *op)
             return false;
         start[i] = tw_expr_const(ctx, first);
     }
-    return replace_by(rw, op,
-                      build_slice(tw_rw_builder(rw, op), x, op->results[0].type, start, step));
+    return tw_canon_replace(
+        rw, op, build_slice(tw_rw_builder(rw, op), x, op->results[0].type, start, step));
 }
 
 /* ---- gather ---- */
@@ -328,12 +328,12 @@ bool tw_canon_gather_slice(tw_rewriter *rw, tw_op *op)
         dims[i] = i == axis ? tw_expr_const(ctx, (int64_t)n) : x->type->dims[i];
         steps[i] = i == axis ? step : 1;
     }
-    tw_type type = tw_type_tensor(ctx, x->type->elem, x->type->rank, dims, NULL);
+    tw_type type = tw_type_tensor(ctx, x->type->elem, x->type->rank, dims, x->type->layout);
     tw_builder *b = tw_rw_builder(rw, op);
     tw_value *value = build_slice(b, x, type, starts, steps);
-    if (value->type != op->results[0].type)
+    if (tw_operand(op, 1)->type->rank == 0)
         value = tw_graph_build(b, TW_GRAPH_RESHAPE, &value, 1, op->results[0].type, NULL);
-    return replace_by(rw, op, value);
+    return tw_canon_replace(rw, op, value);
 }
 
 /* ---- pad ---- */
@@ -363,7 +363,7 @@ bool tw_canon_pad_crop(tw_rewriter *rw, tw_op *op)
             steps[i] = 1;
         }
     }
-    return replace_by(
+    return tw_canon_replace(
         rw, op,
         build_slice(tw_rw_builder(rw, op), tw_operand(op, 0), op->results[0].type, pads[0], steps));
 }

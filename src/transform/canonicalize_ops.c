@@ -4,7 +4,6 @@
 #include "base/checked.h"
 #include "dialect/graph/data_axes.h"
 #include "transform/constants.h"
-#include "transform/layout.h"
 
 #include <math.h>
 #include <string.h>
@@ -202,7 +201,7 @@ bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op)
 static bool fits_exactly(const tw_op *pool)
 {
     int64_t kernel[TW_MAX_RANK], strides[TW_MAX_RANK], dilations[TW_MAX_RANK], in, out;
-    unsigned first = tw_channels_last(pool) ? 1 : 2;
+    unsigned first = tw_data_axes_of(tw_operand(pool, 0)->type).space;
     int spatial = tw_op_ints(pool, "kernel", kernel, TW_MAX_RANK);
     tw_op_ints(pool, "strides", strides, TW_MAX_RANK);
     tw_op_ints(pool, "dilations", dilations, TW_MAX_RANK);

@@ -17,8 +17,7 @@
  * slice computes no more than this takes; nor do slices that leave more than three quarters. */
 #include "transform/canonicalize.h"
 
-#include "dialect/graph/graph.h"
-#include "transform/layout.h"
+#include "dialect/graph/data_axes.h"
 
 #include <string.h>
 
@@ -114,9 +113,10 @@ static bool cut_of_user(tw_context *ctx, const tw_op *op, cut *c)
         return true;
     }
     if (!tw_is_graph(op, TW_GRAPH_CONV) || !is_plain_product(op) ||
-        tw_operand(op, 0) == tw_operand(op, 1))
+        tw_operand(op, 0) == tw_operand(op, 1) || tw_data_axes_of(type).lane)
         return false;
-    unsigned first = tw_channels_last(op) ? 1 : 2, spatial = type->rank - 2;
+    tw_data_axes axes = tw_data_axes_of(type);
+    unsigned first = axes.space, spatial = axes.n_space;
     tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK], zero = tw_expr_const(ctx, 0);
     *c = whole(ctx, type);
     tw_op_ints(op, "strides", c->step + first, TW_MAX_RANK);
@@ -185,11 +185,25 @@ static bool cut_reshape(const cut *c, tw_type result, tw_type type, cut *out)
     return true;
 }
 
+/* Whether both operands are batches: so are scores and values of attention, which is one operation
+ * with a kernel for all rows. */
+static bool is_of_batches(const tw_op *op)
+{
+    tw_type a = tw_operand(op, 0)->type, b = tw_operand(op, 1)->type;
+    for (unsigned i = 2; i < a->rank && i < b->rank; i++) {
+        tw_expr m = a->dims[a->rank - 1 - i], n = b->dims[b->rank - 1 - i];
+        if ((!tw_expr_is_const(m) || m->value != 1) && (!tw_expr_is_const(n) || n->value != 1))
+            return true;
+    }
+    return false;
+}
+
 static bool cut_product(const tw_op *op, unsigned i, const cut *c, cut *out)
 {
     tw_type result = op->results[0].type, type = tw_operand(op, i)->type;
     bool swapped = tw_op_bool(op, i ? "transpose_b" : "transpose_a", false);
-    if (!is_plain_product(op) || !cut_broadcast(c, result, type, type->rank - 2, out))
+    if (!is_plain_product(op) || is_of_batches(op) ||
+        !cut_broadcast(c, result, type, type->rank - 2, out))
         return false;
     unsigned own = type->rank - ((i == 0) == swapped ? 1 : 2);
     take_axis(out, own, c, result->rank - (i ? 1 : 2));
@@ -209,11 +223,14 @@ static bool steps_over_windows(const cut *c, tw_type result, unsigned i)
 static bool cut_windows(const tw_op *op, unsigned i, const cut *c, cut *out)
 {
     tw_type result = op->results[0].type;
-    unsigned channel = tw_channel_axis(op);
+    tw_data_axes axes = tw_data_axes_of(result);
+    unsigned channel = axes.channel;
     bool conv = tw_is_graph(op, TW_GRAPH_CONV);
     for (unsigned k = 1; k < result->rank; k++)
         if (k != channel && !steps_over_windows(c, result, k))
             return false;
+    if (axes.lane)
+        return false; /* channels are two axes */
     if (conv && (!is_plain_product(op) ||
                  (tw_op_int(op, "groups", 1) != 1 && !is_whole_axis(c, result, channel))))
         return false;
@@ -287,8 +304,8 @@ static bool cut_operand(tw_context *ctx, const tw_op *op, unsigned i, const cut 
     case TW_GRAPH_RMS_NORM:
         return cut_rows(op, i, c, tw_op_int(op, "axis", 0), result->rank, out);
     case TW_GRAPH_BATCH_NORM:
-        axis = tw_channel_axis(op);
-        return cut_rows(op, i, c, axis, axis + 1, out);
+        axis = tw_data_axes_of(result).channel;
+        return !tw_data_axes_of(result).lane && cut_rows(op, i, c, axis, axis + 1, out);
     case TW_GRAPH_COUNT:
     case TW_GRAPH_CONSTANT:
         return false;
@@ -343,7 +360,7 @@ static tw_value *take(tw_builder *b, tw_value *x, const cut *c)
 {
     if (is_whole(c, x->type))
         return x;
-    tw_type type = tw_type_tensor(b->ctx, x->type->elem, c->rank, c->size, NULL);
+    tw_type type = tw_type_tensor(b->ctx, x->type->elem, c->rank, c->size, x->type->layout);
     return tw_graph_build(b, TW_GRAPH_SLICE, &x, 1, type, "starts",
                           tw_graph_exprs_attr(b->ctx, c->start, c->rank), "steps",
                           tw_attr_ints(b->ctx, c->step, c->rank), NULL);
@@ -354,7 +371,7 @@ static void widen_strides(tw_context *ctx, tw_op *op, const cut *c)
 {
     int64_t strides[TW_MAX_RANK];
     int n = tw_op_ints(op, "strides", strides, TW_MAX_RANK);
-    unsigned first = tw_channels_last(op) ? 1 : 2;
+    unsigned first = tw_data_axes_of(op->results[0].type).space;
     for (int i = 0; i < n; i++)
         strides[i] *= c->step[first + (unsigned)i];
     tw_op_set_attr(op, "strides", tw_attr_ints(ctx, strides, (size_t)n));
@@ -369,7 +386,8 @@ static tw_value *rebuild(tw_builder *b, const tw_op *op, const cut *c)
         cut_operand(b->ctx, op, i, c, &inner);
         operands[i] = take(b, tw_operand(op, i), &inner);
     }
-    tw_type type = tw_type_tensor(b->ctx, op->results[0].type->elem, c->rank, c->size, NULL);
+    tw_type type = op->results[0].type;
+    type = tw_type_tensor(b->ctx, type->elem, c->rank, c->size, type->layout);
     tw_op *made = tw_op_create(b->ctx, op->def, op->loc, operands, op->n_operands, &type, 1,
                                op->attrs, op->n_attrs, 0);
     tw_op_insert(made, b->region, b->before);

@@ -40,5 +40,5 @@ bool tw_when_axes_come_back(const tw_rule_match *m)
     for (size_t i = 0; i < axes->u.array.n; i++)
         dims[axes->u.array.items[i]->u.integer] = tw_expr_const(ctx, 1);
     return tw_value_has_one_use(tw_operand(reshape, 0)) &&
-           reshape->results[0].type == tw_type_tensor(ctx, x->elem, x->rank, dims, NULL);
+           reshape->results[0].type == tw_type_tensor(ctx, x->elem, x->rank, dims, x->layout);
 }
