@@ -150,6 +150,15 @@ bool tw_sched_transform_layout(tw_schedule *s, tw_value *block, unsigned write, 
 bool tw_sched_transform_block_layout(tw_schedule *s, tw_value *block, tw_attr map,
                                      const int64_t *extents, unsigned n, tw_value **out);
 
+/* Part i of the loop's body (a loop or block in it) runs stages[i] iterations late, so that parts of
+ * different iterations run together, in the places that `order` (NULL: as it is) gives. Buffers of
+ * the iteration get as many copies as are in use. */
+bool tw_sched_software_pipeline(tw_schedule *s, tw_value *loop, const int64_t *stages,
+                                const int64_t *order, unsigned n);
+/* The part with the block runs for the next iteration: it fills one copy of its buffer while the
+ * rest of the body uses the other. */
+bool tw_sched_double_buffer(tw_schedule *s, tw_value *block, tw_value *loop);
+
 /* ---- Reductions ---------------------------------------------------------------------- */
 
 /* The init region becomes a block NAME_init in front of `loop`, which is around the block, outside

@@ -17,7 +17,8 @@ static tw_op *find_kernel(tw_op *module, const char *name)
 
 /* Replays a schedule on the kernel, or on a copy of it: then the trace, with what its samples have
  * drawn, comes behind the kernel, which stays as it is. */
-static bool apply(tw_pass_run *run, tw_op *kernel, tw_op *schedule, const tw_replay_options *options)
+static bool apply(tw_pass_run *run, tw_op *kernel, tw_op *schedule,
+                  const tw_replay_options *options)
 {
     tw_context *ctx = run->ctx;
     if (!tw_pass_int(run, "trace", 0))

@@ -23,7 +23,8 @@ static int bound_iter(const tw_block_info *b, int level)
     return found;
 }
 
-/* Whether the access stays inside its buffer when variable `iter` runs to `extent`. */
+/* Whether the access stays inside its buffer when variable `iter` runs to `extent`. What an
+ * allocation holds beyond the old extent nobody has written. */
 static bool stays_inside(const tw_block_info *b, const tw_block_access *a, unsigned iter,
                          int64_t extent)
 {
@@ -37,7 +38,8 @@ static bool stays_inside(const tw_block_info *b, const tw_block_access *a, unsig
             return false;
         tw_range r = tw_expr_range(a->iters[d], ranges, b->n_iters);
         if (tw_expr_uses_dim(a->iters[d], iter) &&
-            (!tw_expr_as_const(a->buffer->type->dims[d], &size) || r.lo < 0 || r.hi >= size))
+            (tw_buffer_alloc(a->buffer) || !tw_expr_as_const(a->buffer->type->dims[d], &size) ||
+             r.lo < 0 || r.hi >= size))
             return false;
     }
     return a->exact;

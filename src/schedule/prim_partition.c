@@ -149,20 +149,52 @@ static void name_part(const tw_step *step, tw_op *part, const char *suffix)
     tw_each_block(part, rename_block, &r);
 }
 
-/* Stops at a block that runs in no iteration, or a loop that has none. */
-static bool may_run(tw_op *op, void *data)
+/* Whether the block may run: its masks can hold, and the loops around it, up to the part, have
+ * iterations. */
+static bool may_run(tw_context *ctx, const tw_op *block, const tw_op *part)
 {
-    tw_context *ctx = data;
-    int64_t extent;
-    if (tw_is_loop(op, TW_LOOP_FOR))
-        return !tw_expr_as_const(tw_loop_extent(ctx, op), &extent) || extent > 0;
-    tw_attr where = tw_is_loop(op, TW_LOOP_BLOCK) ? tw_op_attr(op, "where") : NULL;
+    tw_attr where = tw_op_attr(block, "where");
     tw_range ranges[TW_MAX_EXPR_DIMS];
-    unsigned n = where ? tw_operand_ranges(ctx, op, ranges) : 0;
+    unsigned n = tw_operand_ranges(ctx, block, ranges);
     for (size_t i = 0; where && i < where->u.map.n; i++)
         if (tw_expr_range(where->u.map.exprs[i], ranges, n).hi < 0)
             return false;
+    for (const tw_op *up = block; up != part;) {
+        int64_t extent;
+        up = up->region->parent;
+        if (tw_is_loop(up, TW_LOOP_FOR) && tw_expr_as_const(tw_loop_extent(ctx, up), &extent) &&
+            extent < 1)
+            return false;
+    }
     return true;
+}
+
+typedef struct block_vec {
+    tw_context *ctx;
+    const tw_op *part;
+    TW_VEC(tw_op *) live, dead;
+} block_vec;
+
+static void sort_block(tw_op *block, void *data)
+{
+    block_vec *v = data;
+    if (may_run(v->ctx, block, v->part))
+        tw_vec_push(tw_context_arena(v->ctx), &v->live, block);
+    else
+        tw_vec_push(tw_context_arena(v->ctx), &v->dead, block);
+}
+
+/* Takes blocks that never run out of a part; false when no other is left. */
+static bool clean_part(tw_context *ctx, tw_op *part)
+{
+    block_vec v = {.ctx = ctx, .part = part};
+    tw_each_block(part, sort_block, &v);
+    for (size_t i = 0; v.live.len && i < v.dead.len; i++) {
+        tw_op *loop = v.dead.data[i]->region->parent;
+        tw_op_erase(v.dead.data[i]);
+        tw_erase_empty_loops(loop);
+    }
+    return v.live.len > 0;
 }
 
 /* Parts that run nothing are no place for later steps. */
@@ -171,8 +203,8 @@ static bool check_parts(const tw_step *step, tw_op *before, tw_op *after, tw_exp
 {
     int64_t middle;
     bool empty = tw_expr_as_const(tw_expr_sub(step->ctx, last, first), &middle) && middle < 1;
-    if (!empty && (!before || tw_walk(before, may_run, step->ctx)) &&
-        (!after || tw_walk(after, may_run, step->ctx)))
+    if (!empty && (!before || clean_part(step->ctx, before)) &&
+        (!after || clean_part(step->ctx, after)))
         return true;
     if (before)
         tw_op_erase(before);

@@ -64,6 +64,8 @@ static bool (*const primitives[TW_SCHED_COUNT])(const tw_step *step) = {
     [TW_SCHED_TRANSFORM_BLOCK_LAYOUT] = tw_do_transform_block_layout,
     [TW_SCHED_SAMPLE_PERFECT_TILE] = tw_do_sample_perfect_tile,
     [TW_SCHED_SAMPLE_CATEGORICAL] = tw_do_sample_categorical,
+    [TW_SCHED_SOFTWARE_PIPELINE] = tw_do_software_pipeline,
+    [TW_SCHED_DOUBLE_BUFFER] = tw_do_double_buffer,
     [TW_SCHED_SAMPLE_COMPUTE_LOCATION] = tw_do_sample_compute_location,
 };
 
@@ -442,6 +444,19 @@ bool tw_sched_transform_block_layout(tw_schedule *s, tw_value *block, tw_attr ma
 {
     tw_named_attr attrs[] = {{"map", map}, {"extents", tw_attr_ints(s->ctx, extents, n)}};
     return results_of(add_step(s, TW_SCHED_TRANSFORM_BLOCK_LAYOUT, &block, 1, n, attrs, 2), out);
+}
+
+bool tw_sched_software_pipeline(tw_schedule *s, tw_value *loop, const int64_t *stages,
+                                const int64_t *order, unsigned n)
+{
+    tw_named_attr attrs[] = {{"stages", tw_attr_ints(s->ctx, stages, n)},
+                             {"order", order ? tw_attr_ints(s->ctx, order, n) : NULL}};
+    return add_step(s, TW_SCHED_SOFTWARE_PIPELINE, &loop, 1, 0, attrs, order ? 2 : 1) != NULL;
+}
+
+bool tw_sched_double_buffer(tw_schedule *s, tw_value *block, tw_value *loop)
+{
+    return add_plain_step(s, TW_SCHED_DOUBLE_BUFFER, (tw_value *[]){block, loop}, 2);
 }
 
 bool tw_sched_sample_perfect_tile(tw_schedule *s, tw_value *loop, unsigned n, int64_t max_innermost,

@@ -105,6 +105,8 @@ bool tw_do_loop_partition(const tw_step *step);
 bool tw_do_storage_align(const tw_step *step);
 bool tw_do_transform_layout(const tw_step *step);
 bool tw_do_transform_block_layout(const tw_step *step);
+bool tw_do_software_pipeline(const tw_step *step);
+bool tw_do_double_buffer(const tw_step *step);
 bool tw_do_sample_perfect_tile(const tw_step *step);
 bool tw_do_sample_categorical(const tw_step *step);
 bool tw_do_sample_compute_location(const tw_step *step);

@@ -444,6 +444,21 @@ static bool random_tile(state *st, tw_value **loops, int n)
     return tw_sched_tile(st->s, &loops[at], factors, count, out);
 }
 
+static bool random_pipeline(state *st, tw_value *loop)
+{
+    int64_t stages[8], order[8], stage = 0;
+    unsigned n = 0;
+    for (const tw_op *op = tw_schedule_op(st->s, loop)->regions[0].first; op; op = op->next)
+        n += !tw_is_loop(op, TW_LOOP_ALLOC);
+    if (n > 8)
+        return false;
+    for (unsigned i = 0; i < n; i++) {
+        stages[i] = stage += i ? random_below(2) : 0;
+        order[i] = random_below(2) ? i : n - 1 - i;
+    }
+    return tw_sched_software_pipeline(st->s, loop, stages, random_below(2) ? order : NULL, n);
+}
+
 static void note_new_block(tw_op *block, void *data)
 {
     state *st = data;
@@ -557,6 +572,10 @@ static bool random_loop_step(state *st, tw_sched_kind kind, tw_value *block)
                                tw_attr_int(st->ctx, (int64_t)random_below(64)));
     case TW_SCHED_LOOP_PARTITION:
         return random_partition(st, loops[at]);
+    case TW_SCHED_SOFTWARE_PIPELINE:
+        return random_pipeline(st, loops[at]);
+    case TW_SCHED_DOUBLE_BUFFER:
+        return tw_sched_double_buffer(st->s, block, loops[at]);
     case TW_SCHED_SAMPLE_PERFECT_TILE: {
         tw_value *sizes[2], *out[2];
         return n < 8 && tw_sched_sample_perfect_tile(st->s, loops[at], 2, 8, sizes) &&
@@ -660,6 +679,10 @@ static bool random_step(state *st, tw_sched_kind *kind)
                                           TW_SCHED_STORAGE_ALIGN,
                                           TW_SCHED_TRANSFORM_LAYOUT,
                                           TW_SCHED_TRANSFORM_BLOCK_LAYOUT,
+                                          TW_SCHED_SOFTWARE_PIPELINE,
+                                          TW_SCHED_DOUBLE_BUFFER,
+                                          TW_SCHED_DOUBLE_BUFFER,
+                                          TW_SCHED_DOUBLE_BUFFER,
                                           TW_SCHED_SAMPLE_PERFECT_TILE,
                                           TW_SCHED_SAMPLE_CATEGORICAL,
                                           TW_SCHED_SAMPLE_COMPUTE_LOCATION,
@@ -680,6 +703,8 @@ static bool random_step(state *st, tw_sched_kind *kind)
     case TW_SCHED_BIND:
     case TW_SCHED_PRAGMA:
     case TW_SCHED_LOOP_PARTITION:
+    case TW_SCHED_SOFTWARE_PIPELINE:
+    case TW_SCHED_DOUBLE_BUFFER:
     case TW_SCHED_SAMPLE_PERFECT_TILE:
         return random_loop_step(st, *kind, block);
     case TW_SCHED_COMPUTE_AT:
