@@ -150,6 +150,10 @@ bool tw_sched_transform_layout(tw_schedule *s, tw_value *block, unsigned write, 
 bool tw_sched_transform_block_layout(tw_schedule *s, tw_value *block, tw_attr map,
                                      const int64_t *extents, unsigned n, tw_value **out);
 
+/* The extent of variable i becomes a multiple of padding[i]: the block works on copies of what it
+ * reads, with zeros beyond, and its result is copied back. The block stands in loops of its own; to
+ * pad its reduction it must be a sum of products. */
+bool tw_sched_pad_einsum(tw_schedule *s, tw_value *block, const int64_t *padding, unsigned n);
 /* Part i of the loop's body (a loop or block in it) runs stages[i] iterations late, so that parts of
  * different iterations run together, in the places that `order` (NULL: as it is) gives. Buffers of
  * the iteration get as many copies as are in use. */

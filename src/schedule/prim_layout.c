@@ -112,41 +112,6 @@ typedef struct axes {
     bool reduce[TW_MAX_ITERS]; /* new ones */
 } axes;
 
-/* Whether the block stands in perfectly nested loops of its own, one a variable. */
-static bool check_loops(const tw_step *step, axes *a)
-{
-    tw_block_info *b = &a->block;
-    unsigned level = b->nest.n;
-    tw_op *inner = b->op;
-    bool bound[TW_MAX_NEST] = {false};
-    for (unsigned i = 0; i < b->n_iters; i++) {
-        tw_expr e = b->bindings[i];
-        int64_t extent, loop_extent;
-        if (e->kind != TW_EXPR_DIM || bound[e->value] ||
-            !tw_expr_as_const(b->extents[i], &extent) ||
-            !tw_loop_const_extent(b->nest.loops[e->value], &loop_extent) || loop_extent != extent)
-            return tw_step_refuse(step,
-                                  "variable %u of block \"%s\" is not bound to a loop of its own "
-                                  "of constant extent",
-                                  i, b->name);
-        bound[e->value] = true;
-    }
-    for (unsigned i = 0; i < b->n_iters; i++, level--) {
-        tw_op *loop = level ? b->nest.loops[level - 1] : NULL;
-        if (!loop || !bound[level - 1] || inner != loop->regions[0].first ||
-            inner != loop->regions[0].last)
-            return tw_step_refuse(step,
-                                  "block \"%s\" does not stand in perfectly nested loops of "
-                                  "its own",
-                                  b->name);
-        if (!tw_step_serial(step, loop))
-            return false;
-        inner = loop;
-    }
-    a->top = inner;
-    return true;
-}
-
 /* Whether the map reaches each instance once: it tells all new variables apart, stays inside the
  * old extents, and there are as many new instances as old ones. */
 static bool check_bijection(const tw_step *step, const axes *a)
@@ -212,7 +177,8 @@ static bool plan_axes(const tw_step *step, axes *a)
         return tw_step_refuse(step, "block \"%s\" runs in order", b->name);
     if (b->n_iters == 0 || tw_op_attr(b->op, "where"))
         return tw_step_refuse(step, "block \"%s\" has no variables, or masks", b->name);
-    return check_loops(step, a) && check_bijection(step, a) && find_kinds(step, a);
+    a->top = tw_step_own_loops(step, b);
+    return a->top && check_bijection(step, a) && find_kinds(step, a);
 }
 
 /* Gives both regions the new variables in the place of the old ones. */

@@ -192,7 +192,10 @@ static tw_value *add_variable(const tw_step *step, const pipeline *p, const tw_b
     for (unsigned i = 0; i < n_operands; i++)
         operands[i] = tw_operand(block, i);
     operands[n_operands] = tw_loop_var(p->loop);
-    kinds[n] = tw_attr_string(ctx, tw_loop_is_reduce(b, p->level) ? "reduce" : "spatial");
+    /* The init runs when all variables of the reduction are 0: with a loop that goes through
+     * results as well this one may not be among them. */
+    bool reduce = tw_loop_is_reduce(b, p->level) && !tw_loop_is_spatial(b, p->level);
+    kinds[n] = tw_attr_string(ctx, reduce ? "reduce" : "spatial");
     sizes[n] = tw_loop_extent(ctx, p->loop);
     values[n] = tw_expr_sub(ctx, tw_expr_dim(ctx, n_operands), tw_loop_lo(p->loop));
     tw_op_set_operands(block, operands, n_operands + 1);

@@ -66,6 +66,7 @@ static bool (*const primitives[TW_SCHED_COUNT])(const tw_step *step) = {
     [TW_SCHED_SAMPLE_CATEGORICAL] = tw_do_sample_categorical,
     [TW_SCHED_SOFTWARE_PIPELINE] = tw_do_software_pipeline,
     [TW_SCHED_DOUBLE_BUFFER] = tw_do_double_buffer,
+    [TW_SCHED_PAD_EINSUM] = tw_do_pad_einsum,
     [TW_SCHED_SAMPLE_COMPUTE_LOCATION] = tw_do_sample_compute_location,
 };
 
@@ -457,6 +458,12 @@ bool tw_sched_software_pipeline(tw_schedule *s, tw_value *loop, const int64_t *s
 bool tw_sched_double_buffer(tw_schedule *s, tw_value *block, tw_value *loop)
 {
     return add_plain_step(s, TW_SCHED_DOUBLE_BUFFER, (tw_value *[]){block, loop}, 2);
+}
+
+bool tw_sched_pad_einsum(tw_schedule *s, tw_value *block, const int64_t *padding, unsigned n)
+{
+    tw_named_attr attr = {"padding", tw_attr_ints(s->ctx, padding, n)};
+    return add_step(s, TW_SCHED_PAD_EINSUM, &block, 1, 0, &attr, 1) != NULL;
 }
 
 bool tw_sched_sample_perfect_tile(tw_schedule *s, tw_value *loop, unsigned n, int64_t max_innermost,

@@ -40,6 +40,9 @@ typedef struct tw_block_list {
 } tw_block_list;
 /* Analyses a block; false with a diagnostic. */
 bool tw_step_block(const tw_step *step, tw_op *block, tw_block_info *out);
+/* The outermost of perfectly nested serial loops around the block, one for each of its variables
+ * and of its extent, a number; NULL when refused. */
+tw_op *tw_step_own_loops(const tw_step *step, const tw_block_info *block);
 /* Whether the block runs all of its instances; else refuses. */
 bool tw_step_whole(const tw_step *step, const tw_block_info *block);
 /* The buffer that the step's "write" counts among those that the block writes; else refuses. */
@@ -107,6 +110,7 @@ bool tw_do_transform_layout(const tw_step *step);
 bool tw_do_transform_block_layout(const tw_step *step);
 bool tw_do_software_pipeline(const tw_step *step);
 bool tw_do_double_buffer(const tw_step *step);
+bool tw_do_pad_einsum(const tw_step *step);
 bool tw_do_sample_perfect_tile(const tw_step *step);
 bool tw_do_sample_categorical(const tw_step *step);
 bool tw_do_sample_compute_location(const tw_step *step);

@@ -52,6 +52,40 @@ bool tw_step_block(const tw_step *step, tw_op *block, tw_block_info *out)
            tw_step_refuse(step, "block \"%s\" %s", tw_block_name(block), why);
 }
 
+tw_op *tw_step_own_loops(const tw_step *step, const tw_block_info *b)
+{
+    unsigned level = b->nest.n;
+    tw_op *inner = b->op;
+    bool bound[TW_MAX_NEST] = {false};
+    for (unsigned i = 0; i < b->n_iters; i++) {
+        tw_expr e = b->bindings[i];
+        int64_t extent, loop_extent;
+        if (e->kind != TW_EXPR_DIM || bound[e->value] ||
+            !tw_expr_as_const(b->extents[i], &extent) ||
+            !tw_loop_const_extent(b->nest.loops[e->value], &loop_extent) || loop_extent != extent) {
+            tw_step_refuse(step,
+                           "variable %u of block \"%s\" is not bound to a loop of its own of "
+                           "constant extent",
+                           i, b->name);
+            return NULL;
+        }
+        bound[e->value] = true;
+    }
+    for (unsigned i = 0; i < b->n_iters; i++, level--) {
+        tw_op *loop = level ? b->nest.loops[level - 1] : NULL;
+        if (!loop || !bound[level - 1] || inner != loop->regions[0].first ||
+            inner != loop->regions[0].last) {
+            tw_step_refuse(step, "block \"%s\" does not stand in perfectly nested loops of its own",
+                           b->name);
+            return NULL;
+        }
+        if (!tw_step_serial(step, loop))
+            return NULL;
+        inner = loop;
+    }
+    return inner;
+}
+
 bool tw_step_whole(const tw_step *step, const tw_block_info *block)
 {
     return !tw_op_attr(block->op, "part") ||

@@ -616,6 +616,16 @@ static bool random_block_step(state *st, tw_sched_kind kind, tw_value *block)
         break;
     case TW_SCHED_SET_SCOPE:
         return tw_sched_set_scope(st->s, block, 0, "local");
+    case TW_SCHED_PAD_EINSUM: {
+        int64_t padding[8];
+        unsigned n = (unsigned)tw_op_attr(tw_schedule_op(st->s, block), "extents")->u.map.n;
+        for (unsigned i = 0; i < n && i < 8; i++)
+            padding[i] = 1 + random_below(6);
+        bool good = n <= 8 && tw_sched_pad_einsum(st->s, block, padding, n);
+        if (good)
+            tw_each_block(tw_schedule_kernel(st->s), note_new_block, st);
+        return good;
+    }
     case TW_SCHED_STORAGE_ALIGN:
         return tw_sched_storage_align(st->s, block, 0, random_below(2), 1 + random_below(8),
                                       random_below(3));
@@ -679,6 +689,7 @@ static bool random_step(state *st, tw_sched_kind *kind)
                                           TW_SCHED_STORAGE_ALIGN,
                                           TW_SCHED_TRANSFORM_LAYOUT,
                                           TW_SCHED_TRANSFORM_BLOCK_LAYOUT,
+                                          TW_SCHED_PAD_EINSUM,
                                           TW_SCHED_SOFTWARE_PIPELINE,
                                           TW_SCHED_DOUBLE_BUFFER,
                                           TW_SCHED_DOUBLE_BUFFER,
