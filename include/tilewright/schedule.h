@@ -163,6 +163,17 @@ bool tw_sched_software_pipeline(tw_schedule *s, tw_value *loop, const int64_t *s
  * rest of the body uses the other. */
 bool tw_sched_double_buffer(tw_schedule *s, tw_value *block, tw_value *loop);
 
+/* The loop's nest becomes the body of one block, which moves as one piece; NULL on an error. */
+tw_value *tw_sched_blockize(tw_schedule *s, tw_value *loop);
+/* The loop's nest, which computes what the kernel `description` computes on parts of its buffers, is
+ * replaced by what the kernel `implementation` does there. Both have the same arguments, the last
+ * ones (`outputs`) read and written. They stand in the kernel's module or in the library. Runs both
+ * on made-up numbers, too, and refuses an implementation that computes something else. */
+tw_value *tw_sched_tensorize(tw_schedule *s, tw_value *loop, const char *description,
+                             const char *implementation);
+/* A module with intrinsics for tensorize; a replayed trace brings the one that it stands in. */
+void tw_schedule_set_library(tw_schedule *s, const tw_op *module);
+
 /* ---- Reductions ---------------------------------------------------------------------- */
 
 /* The init region becomes a block NAME_init in front of `loop`, which is around the block, outside

@@ -30,6 +30,8 @@ void tw_machine_bind(tw_machine *m, tw_program *program, unsigned i, tw_membuf *
     arg->data = given->data;
     arg->read_only = (int64_t)i < (int64_t)program->n_args - tw_op_int(program->op, "outputs", 0);
     arg->written = arg->read_only ? NULL : TW_NEW_ARRAY(m->arena, uint32_t, arg->count);
+    for (size_t e = 0; m->outputs_hold && arg->written && e < arg->count; e++)
+        arg->written[e] = m->stamp;
     program->args[i] = arg;
 }
 
@@ -104,6 +106,7 @@ bool tw_interp_run(tw_context *ctx, tw_op *op, const tw_interp_buffer *buffers, 
                         .options = options};
     i.machine.stamp = i.machine.last_stamp = 1;
     i.machine.max_steps = options ? options->max_steps : 0;
+    i.machine.outputs_hold = options && options->outputs_hold;
     i.machine.reverse_parallel = options && options->reverse_parallel;
     tw_with_scratch(ctx, interpret, &i);
     return i.fine;

@@ -28,6 +28,7 @@ typedef struct tw_interp_options {
     uint64_t max_steps;          /* operations and iterations; 0: no bound */
     bool reverse_parallel;       /* parallel loops from the last iteration to the first */
     bool partial_outputs;        /* outputs may stay unwritten in part */
+    bool outputs_hold;           /* outputs have values from the beginning, which may be read */
     const tw_interp_size *sizes; /* of symbols that the operation uses and does not bind */
     size_t n_sizes;
 } tw_interp_options;

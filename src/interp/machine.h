@@ -129,7 +129,7 @@ struct tw_machine {
     tw_slot *r;      /* the running program's slots */
     const tw_op *kernel;
     uint64_t steps, max_steps;
-    bool reverse_parallel;
+    bool reverse_parallel, outputs_hold;
     /* Writes are stamped with `stamp`. In a parallel loop every iteration has its own, all above
      * `parallel_base`; meeting another one above it is a conflict. */
     uint32_t stamp, last_stamp, parallel_base;

@@ -117,13 +117,14 @@ static bool collect_access(tw_op *op, void *data)
     if (!tw_loop_get_access(op, &access))
         return true;
     const tw_op *inside = op;
-    while (inside->region->parent != c->block->op)
-        inside = inside->region->parent;
+    bool masked = access.where != NULL;
+    for (; inside->region->parent != c->block->op; inside = inside->region->parent)
+        masked |= tw_is_loop(inside->region->parent, TW_LOOP_IF);
     tw_block_access a = {.op = op,
                          .buffer = tw_root_buffer(access.buffer),
                          .store = access.value != NULL,
                          .init = inside->region->index == 0,
-                         .masked = access.where != NULL,
+                         .masked = masked,
                          .exact = !tw_is_view(access.buffer)};
     if (a.exact)
         resolve_axes(c->ctx, c->block, &a, &access);

@@ -101,12 +101,13 @@ static bool box_of(const tw_step *step, const tw_block_info *b, const tw_value *
 
 /* ---- Cache read ---------------------------------------------------------------------- */
 
-/* The outermost region around the block in which all stores to the buffer come before it (or stand
- * nowhere below), and the operation of it that the block is in. */
-static bool place_of_copy(const tw_step *step, tw_op *block, const tw_buffer_uses *uses,
-                          tw_op **child)
+/* The outermost region around the block in which the buffer is there, all stores to the buffer come
+ * before it (or stand nowhere below), and the operation of it that the block is in. */
+static bool place_of_copy(const tw_step *step, tw_op *block, const tw_value *buffer,
+                          const tw_buffer_uses *uses, tw_op **child)
 {
-    tw_region *region = &step->s->kernel->regions[0];
+    const tw_op *alloc = tw_buffer_alloc(buffer);
+    tw_region *region = alloc ? alloc->region : &step->s->kernel->regions[0];
     for (unsigned i = 0; i < uses->n_stores; i++) {
         tw_region *common = tw_common_region(uses->stores[i], block);
         if (!common || tw_block_around(uses->stores[i]) == block)
@@ -159,7 +160,7 @@ static bool writes_all(const tw_step *step, tw_op *store)
 static bool all_is_there(const tw_step *step, const tw_block_info *b, tw_value *buffer,
                          const tw_box *box, unsigned inner, const tw_buffer_uses *uses)
 {
-    if (!uses->n_stores)
+    if (!uses->n_stores && !tw_buffer_alloc(buffer))
         return true;
     bool complete = tw_outer_conditions(step->ctx, b, inner).complete;
     for (unsigned i = 0; complete && i < b->n_accesses; i++) {
@@ -194,8 +195,9 @@ bool tw_do_cache_read(const tw_step *step)
     if (!buffer)
         return tw_step_refuse(step, "block \"%s\" has no read buffer number %lld", b.name,
                               (long long)read);
-    if (!tw_buffer_uses_of(ctx, buffer, &uses) || !place_of_copy(step, b.op, &uses, &child) ||
-        !tw_nest_of(ctx, child, &outer) || !box_of(step, &b, buffer, outer.n, &box))
+    if (!tw_buffer_uses_of(ctx, buffer, &uses) ||
+        !place_of_copy(step, b.op, buffer, &uses, &child) || !tw_nest_of(ctx, child, &outer) ||
+        !box_of(step, &b, buffer, outer.n, &box))
         return false;
     tw_conditions conditions = tw_outer_conditions(ctx, &b, outer.n);
     if (!conditions.complete && outer.n > 0 && uses.n_stores > 0)

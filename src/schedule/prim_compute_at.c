@@ -182,6 +182,45 @@ static void note_within(const tw_step *step, plan *p)
                                                  p->producer.extents[i], p->nest.n);
 }
 
+/* Masks what variable k is below (or, `upper`, above) the side that is over the first `shared`
+ * loops.
+ */
+static void keep_side(const tw_step *step, const plan *p, unsigned k, tw_interval side,
+                      unsigned shared, bool upper)
+{
+    tw_context *ctx = step->ctx;
+    tw_op *block = p->producer.op;
+    unsigned n = block->n_operands;
+    tw_value *values[TW_MAX_EXPR_DIMS + TW_MAX_NEST];
+    tw_expr outer[TW_MAX_NEST];
+    if (n + shared > TW_MAX_EXPR_DIMS)
+        return;
+    for (unsigned i = 0; i < n; i++)
+        values[i] = tw_operand(block, i);
+    for (unsigned i = 0; i < shared; i++) {
+        values[n + i] = p->nest.vars[i];
+        outer[i] = tw_expr_dim(ctx, n + i);
+    }
+    tw_expr past = tw_expr_sub(ctx, tw_op_attr(block, "bindings")->u.map.exprs[k],
+                               tw_expr_substitute(ctx, side.lo, outer, shared));
+    tw_block_add_where(ctx, block, upper ? tw_expr_sub(ctx, side.width, past) : past, values,
+                       n + shared);
+}
+
+/* Only those instances may run that ran in one iteration of the loops that stay around the
+ * producer: beyond them consumers seem to need what their masks leave out, and inputs may not be
+ * there. */
+static void keep_instances(const tw_step *step, const plan *p, const tw_interval *had,
+                           unsigned shared)
+{
+    for (unsigned k = 0; k < p->producer.n_iters; k++)
+        if (had[k].known && !p->producer.reduce[k] &&
+            had[k].width != tw_expr_addc(step->ctx, p->producer.extents[k], -1)) {
+            keep_side(step, p, k, had[k], shared, false);
+            keep_side(step, p, k, had[k], shared, true);
+        }
+}
+
 /* Whether iterations of the loop run at once. */
 static bool runs_at_once(const tw_op *loop)
 {
@@ -219,8 +258,16 @@ bool tw_do_compute_at(const tw_step *step)
     for (unsigned i = 0; i < p.nest.n && !before; i++)
         if (runs_at_once(p.nest.loops[i]))
             before = tw_checkpoint_take(step->s);
+    tw_interval had[TW_MAX_ITERS];
+    unsigned shared = 0;
+    while (shared < p.nest.n && shared < p.producer.nest.n &&
+           p.nest.loops[shared] == p.producer.nest.loops[shared])
+        shared++;
+    for (unsigned k = 0; k < p.producer.n_iters; k++)
+        had[k] = tw_hull(step->ctx, p.producer.bindings[k], &p.producer.nest, shared);
     tw_rebuild_loops(step->ctx, p.producer.op, tw_builder_before(step->ctx, p.before), p.iters,
                      &p.nest, &p.conditions);
+    keep_instances(step, &p, had, shared);
     for (unsigned i = 0; i < p.n_buffers; i++)
         tw_sink_alloc(step->ctx, p.buffers[i], &p.loop->regions[0]);
     const tw_op *meeting = before ? meeting_loop(step, &p) : NULL;

@@ -67,6 +67,8 @@ static bool (*const primitives[TW_SCHED_COUNT])(const tw_step *step) = {
     [TW_SCHED_SOFTWARE_PIPELINE] = tw_do_software_pipeline,
     [TW_SCHED_DOUBLE_BUFFER] = tw_do_double_buffer,
     [TW_SCHED_PAD_EINSUM] = tw_do_pad_einsum,
+    [TW_SCHED_BLOCKIZE] = tw_do_blockize,
+    [TW_SCHED_TENSORIZE] = tw_do_tensorize,
     [TW_SCHED_SAMPLE_COMPUTE_LOCATION] = tw_do_sample_compute_location,
 };
 
@@ -262,6 +264,7 @@ tw_schedule *tw_schedule_replay_with(tw_context *ctx, tw_op *kernel, const tw_op
     tw_schedule *s = tw_schedule_create(ctx, kernel, tw_op_string(trace, "target", NULL));
     tw_cloner *cloner = tw_cloner_create(ctx);
     tw_schedule_seed(s, options->seed);
+    tw_schedule_set_library(s, trace->region ? trace->region->parent : NULL);
     for (const tw_op *op = trace->regions[0].first; op; op = op->next) {
         tw_op *copy = tw_op_clone(cloner, op);
         if (options->redraw)
@@ -464,6 +467,24 @@ bool tw_sched_pad_einsum(tw_schedule *s, tw_value *block, const int64_t *padding
 {
     tw_named_attr attr = {"padding", tw_attr_ints(s->ctx, padding, n)};
     return add_step(s, TW_SCHED_PAD_EINSUM, &block, 1, 0, &attr, 1) != NULL;
+}
+
+tw_value *tw_sched_blockize(tw_schedule *s, tw_value *loop)
+{
+    return add_block_step(s, TW_SCHED_BLOCKIZE, &loop, 1, NULL, 0);
+}
+
+tw_value *tw_sched_tensorize(tw_schedule *s, tw_value *loop, const char *description,
+                             const char *implementation)
+{
+    tw_named_attr attrs[] = {{"description", tw_attr_symbol(s->ctx, description)},
+                             {"implementation", tw_attr_symbol(s->ctx, implementation)}};
+    return add_block_step(s, TW_SCHED_TENSORIZE, &loop, 1, attrs, 2);
+}
+
+void tw_schedule_set_library(tw_schedule *s, const tw_op *module)
+{
+    s->library = module;
 }
 
 bool tw_sched_sample_perfect_tile(tw_schedule *s, tw_value *loop, unsigned n, int64_t max_innermost,

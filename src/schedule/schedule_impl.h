@@ -16,6 +16,7 @@ struct tw_schedule {
     tw_map blocks; /* name -> block, also erased ones */
     tw_map sizes;  /* value of the trace -> int64_t, of samples */
     uint64_t random;
+    const tw_op *library; /* a module with intrinsics, beside the kernel's own; or NULL */
 };
 
 /* A step being carried out. */
@@ -111,6 +112,8 @@ bool tw_do_transform_block_layout(const tw_step *step);
 bool tw_do_software_pipeline(const tw_step *step);
 bool tw_do_double_buffer(const tw_step *step);
 bool tw_do_pad_einsum(const tw_step *step);
+bool tw_do_blockize(const tw_step *step);
+bool tw_do_tensorize(const tw_step *step);
 bool tw_do_sample_perfect_tile(const tw_step *step);
 bool tw_do_sample_categorical(const tw_step *step);
 bool tw_do_sample_compute_location(const tw_step *step);

@@ -75,6 +75,10 @@ bool tw_loop_get_access(const tw_op *op, tw_loop_access *out);
 /* Whether iteration variable i of a block is one of a reduction. */
 bool tw_block_iter_reduces(const tw_op *block, size_t i);
 
+/* Puts the block's body in its place: init under "all reduce variables are 0", both under its mask,
+ * iteration variables replaced by what they are bound to. */
+void tw_block_inline(tw_context *ctx, tw_op *block);
+
 /* ---- Lists ---- */
 
 /* Operations below (and with) root, outer ones first, for passes that change what they look at. */
@@ -91,7 +95,8 @@ static inline const char *tw_loop_for_kind(const tw_op *loop)
 }
 /* Whether op is a loop.for of that kind. */
 bool tw_is_for_kind(const tw_op *op, const char *kind);
-/* Whether the kind is an axis of a GPU's threads: blockIdx.x, .y, .z, threadIdx.x, .y, .z, vthread. */
+/* Whether the kind is an axis of a GPU's threads: blockIdx.x, .y, .z, threadIdx.x, .y, .z, vthread.
+ */
 bool tw_loop_kind_is_bound(const char *kind);
 static inline bool tw_loop_is_bound(const tw_op *loop)
 {

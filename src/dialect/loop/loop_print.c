@@ -27,9 +27,9 @@ static bool print_kernel(tw_printer *p, const tw_op *op)
     return true;
 }
 
-const char *const tw_loop_for_kinds[] = {
-    "serial",     "parallel",    "vectorize",   "unroll",      "blockIdx.x", "blockIdx.y",
-    "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread",    NULL};
+const char *const tw_loop_for_kinds[] = {"serial",      "parallel",    "vectorize",  "unroll",
+                                         "blockIdx.x",  "blockIdx.y",  "blockIdx.z", "threadIdx.x",
+                                         "threadIdx.y", "threadIdx.z", "vthread",    NULL};
 
 static bool print_for(tw_printer *p, const tw_op *op)
 {
