@@ -16,6 +16,7 @@
 #include "dialect/graph/data_axes.h"
 #include "transform/build.h"
 #include "transform/constants.h"
+#include "transform/simplify.h"
 
 #include <string.h>
 
@@ -184,32 +185,87 @@ static bool scale_after(tw_rewriter *rw, tw_op *op, const void *data)
     return false;
 }
 
+/* What scales or shifts a product's first operand per input channel, for the product alone: that
+ * operation, *c its constant and *axis the axis of the weights that the channels are; or NULL. */
+static tw_op *before_product(const tw_op *op, tw_graph_kind kind, tw_value **c, unsigned *axis)
+{
+    tw_op *before = tw_operand(op, 0)->op;
+    bool matmul = tw_is_graph(op, TW_GRAPH_MATMUL);
+    if (!before || !tw_is_graph(before, kind) || !tw_value_has_one_use(tw_operand(op, 0)) ||
+        tw_op_int(op, "groups", 1) != 1 || tw_op_attr(op, "b_panel") ||
+        strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 ||
+        !tw_elem_is_float(before->results[0].type->elem) ||
+        !tw_depends_on_constants(tw_operand(op, 1)))
+        return NULL;
+    tw_type type = before->results[0].type;
+    unsigned rank = tw_operand(op, 1)->type->rank;
+    unsigned last = type->rank - (tw_op_bool(op, "transpose_a", false) ? 2 : 1);
+    *c = tw_operand(before, 1);
+    *axis = !matmul ? 1 : tw_op_bool(op, "transpose_b", false) ? rank - 1 : rank - 2;
+    return tw_operand(before, 0)->type == type && !tw_data_axes_of(type).lane &&
+                   is_per_channel(*c, type, matmul ? last : channel_axis(type))
+               ? before
+               : NULL;
+}
+
+/* The weights times the constant along their input channels. */
+static tw_value *times_weights(tw_builder *b, const tw_op *op, tw_value *c, unsigned axis)
+{
+    tw_value *w = tw_operand(op, 1);
+    c = tw_is_single(c) ? along_axis(b, c, tw_expr_const(b->ctx, 1), 0, 0)
+                        : along_axis(b, c, w->type->dims[axis], w->type->rank, axis);
+    return tw_build_binary(b, TW_GRAPH_MUL, w, c);
+}
+
 /* conv(mul(x, s), w) -> conv(x, w * s) along the input channels, matmul(mul(x, s), w) likewise. */
 static bool scale_before(tw_rewriter *rw, tw_op *op, const void *data)
 {
     (void)data;
-    tw_op *mul = tw_operand(op, 0)->op;
-    bool matmul = tw_is_graph(op, TW_GRAPH_MATMUL);
-    if (!mul || !tw_is_graph(mul, TW_GRAPH_MUL) || !tw_value_has_one_use(tw_operand(op, 0)) ||
-        tw_op_int(op, "groups", 1) != 1 || tw_op_attr(op, "b_panel") ||
-        strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 ||
-        !tw_elem_is_float(mul->results[0].type->elem) ||
-        !tw_depends_on_constants(tw_operand(op, 1)))
+    tw_value *scale;
+    unsigned axis;
+    tw_op *mul = before_product(op, TW_GRAPH_MUL, &scale, &axis);
+    if (!mul)
         return false;
-    tw_value *w = tw_operand(op, 1), *x = tw_operand(mul, 0), *scale = tw_operand(mul, 1);
-    tw_type type = mul->results[0].type;
-    unsigned last = type->rank - (tw_op_bool(op, "transpose_a", false) ? 2 : 1);
-    unsigned axis = matmul ? last : channel_axis(type);
-    if (x->type != type || tw_data_axes_of(type).lane || !is_per_channel(scale, type, axis))
-        return false;
-    unsigned rank = w->type->rank;
-    unsigned w_axis = !matmul ? 1 : tw_op_bool(op, "transpose_b", false) ? rank - 1 : rank - 2;
     tw_builder *b = tw_rw_builder(rw, op);
-    scale = tw_is_single(scale) ? along_axis(b, scale, tw_expr_const(b->ctx, 1), 0, 0)
-                                : along_axis(b, scale, type->dims[axis], rank, w_axis);
-    tw_value *result = rebuild(b, op, 1, tw_build_binary(b, TW_GRAPH_MUL, w, scale));
-    tw_op *product = result->op;
-    tw_op_set_operand(product, 0, x);
+    tw_value *result = rebuild(b, op, 1, times_weights(b, op, scale, axis));
+    tw_op_set_operand(result->op, 0, tw_operand(mul, 0));
+    tw_rw_replace(rw, op, &result);
+    return true;
+}
+
+static bool pads_nothing(tw_context *ctx, const tw_op *conv)
+{
+    tw_expr pads[2 * TW_MAX_RANK];
+    int n = tw_graph_exprs(ctx, conv, "pads_begin", pads, TW_MAX_RANK);
+    n += tw_graph_exprs(ctx, conv, "pads_end", pads + n, TW_MAX_RANK);
+    for (int i = 0; i < n; i++)
+        if (pads[i] != tw_expr_const(ctx, 0))
+            return false;
+    return true;
+}
+
+/* conv(add(mul(x, s), t), w) -> add(conv(mul(x, s), w), sums of w * t): where there is padding it
+ * is not shifted. Of a matrix product likewise. The scale is asked for since it makes the shift's
+ * own error as large as what is lost here when both nearly cancel. */
+static bool shift_before(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    tw_value *shift;
+    unsigned axis;
+    bool matmul = tw_is_graph(op, TW_GRAPH_MATMUL);
+    tw_op *add = before_product(op, TW_GRAPH_ADD, &shift, &axis);
+    const tw_op *mul = add ? tw_operand(add, 0)->op : NULL;
+    if (!mul || !tw_is_graph(mul, TW_GRAPH_MUL) || !tw_depends_on_constants(tw_operand(mul, 1)) ||
+        (matmul ? tw_operand(op, 1)->type->rank != 2 : !pads_nothing(tw_rw_context(rw), op)))
+        return false;
+    tw_builder *b = tw_rw_builder(rw, op);
+    tw_value *w = times_weights(b, op, shift, axis);
+    uint32_t out = matmul ? 1 - axis : 0, all = (1u << w->type->rank) - 1;
+    tw_value *sums = tw_build_sum(b, w, all & ~(1u << out));
+    tw_type type = op->results[0].type;
+    sums = along_axis(b, sums, w->type->dims[out], type->rank, output_axis(op));
+    tw_value *product = rebuild(b, op, 0, tw_operand(add, 0));
+    tw_value *result = tw_build_binary(b, TW_GRAPH_ADD, product, sums);
     tw_rw_replace(rw, op, &result);
     return true;
 }
@@ -257,7 +313,8 @@ static bool join_shifts(tw_rewriter *rw, tw_op *op, const void *data)
     for (unsigned i = 0; i < 2; i++) {
         tw_value *bias, *more = tw_operand(op, 1 - i);
         const tw_op *product = biased(tw_operand(op, i), &bias);
-        if (!product || !is_per_channel(more, product->results[0].type, output_axis(product)))
+        if (!product || !is_per_channel(more, product->results[0].type, output_axis(product)) ||
+            tw_shifts_cancel(bias, more))
             continue;
         tw_builder *b = tw_rw_builder(rw, op);
         tw_value *sum = tw_build_binary(b, TW_GRAPH_ADD, bias, more);
@@ -293,6 +350,12 @@ static bool run(tw_pass_run *pass)
         {"scale-over-shift", &ops[TW_GRAPH_MUL], 1, scale_over_shift, NULL},
         {"join-shifts", &ops[TW_GRAPH_ADD], 1, join_shifts, NULL},
         {"shift-by-sub", &ops[TW_GRAPH_SUB], 1, shift_by_sub, NULL},
+        {"join-scales", &ops[TW_GRAPH_MUL], 1, tw_join_scales, NULL},
+        {"join-quotients", &ops[TW_GRAPH_DIV], 1, tw_join_scales, NULL},
+        {"join-sums", &ops[TW_GRAPH_ADD], 1, tw_join_shifts, NULL},
+        {"join-differences", &ops[TW_GRAPH_SUB], 1, tw_join_shifts, NULL},
+        {"shift-before-conv", &ops[TW_GRAPH_CONV], 1, shift_before, NULL},
+        {"shift-before-matmul", &ops[TW_GRAPH_MATMUL], 1, shift_before, NULL},
         {"scale-before-conv", &ops[TW_GRAPH_CONV], 1, scale_before, NULL},
         {"scale-before-matmul", &ops[TW_GRAPH_MATMUL], 1, scale_before, NULL},
     };
