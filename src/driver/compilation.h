@@ -6,6 +6,7 @@
 #include "codegen/llvm/codegen.h"
 #include "link/artifact.h"
 #include "tilewright/compiler.h"
+#include "transform/transform.h"
 
 /* The code for one CPU. */
 typedef struct tw_variant {
@@ -16,6 +17,7 @@ typedef struct tw_variant {
 } tw_variant;
 
 typedef struct tw_compilation {
+    tw_transform_options transforms; /* first, as the graph passes expect it */
     tw_context *ctx;
     const tw_compile_options *options;
     const char *name;  /* of the model: its file's name */

@@ -159,8 +159,20 @@ static bool read_signature(tw_compilation *c)
     return true;
 }
 
+/* For graph passes, which serve all targets: the widest vector. */
+static void note_lanes(tw_compilation *c)
+{
+    for (size_t i = 0; i < c->n_variants; i++) {
+        unsigned lanes = tw_target_lanes(&c->variants[i].target, 32);
+        c->transforms.lanes = lanes > c->transforms.lanes ? lanes : c->transforms.lanes;
+    }
+}
+
 static bool compile_graph(tw_compilation *c)
 {
+    if (!c->n_variants && !find_targets(c))
+        return false;
+    note_lanes(c);
     const tw_compile_options *o = c->options;
     const char *pipeline = o->pipeline ? o->pipeline : tw_graph_pipeline(o->opt_level);
     double start = tw_seconds_now();
@@ -171,8 +183,7 @@ static bool make_loops(tw_compilation *c)
 {
     if (!read_signature(c) ||
         !run_passes(c, c->graph, tw_lowering_pipeline(c->options->opt_level), c) ||
-        !run_passes(c, c->graph, "func(place-constants)", c) ||
-        (!c->n_variants && !find_targets(c)))
+        !run_passes(c, c->graph, "func(place-constants)", c))
         return false;
     for (size_t i = 0; i < c->n_variants; i++) {
         tw_variant *v = &c->variants[i];

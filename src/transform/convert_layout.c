@@ -1,19 +1,31 @@
-/* convert_layout.c: networks of convolutions work on channels-last data.
+/* convert_layout.c: networks of convolutions work on channels-last data, or on blocks of channels.
  *
  *   %1 = graph.conv %x, %w : tensor<1x8x6x6xf32>
  *   %2 = graph.relu %1
  *   %3 = graph.reduce_mean %2 {axes = [2, 3], keepdims = false}
  *     =>
- *   %0 = graph.transpose %x {perm = [0, 2, 3, 1]}
- *   %1 = graph.conv %0, %w {data_layout = "NHWC"} : tensor<1x6x6x8xf32>
+ *   %0 = graph.transpose %x {perm = [0, 2, 3, 1]} : tensor<1x6x6x3xf32, NHWC>
+ *   %1 = graph.conv %0, %w : tensor<1x6x6x8xf32, NHWC>
  *   %2 = graph.relu %1
  *   %3 = graph.reduce_mean %2 {axes = [1, 2], keepdims = false}
  *
- * Convolutions are always converted. Operations that work in either layout are at first converted
- * wherever a path of such operations leads to a convolution. Then each of them goes back to plain
- * when that lowers the cost: the bytes of all values that must be transposed. Nothing returns from
- * plain, so this ends after at most one step per operation; an operation is looked at again only
- * when a count that its decision depends on has changed, so the whole is linear.
+ * or with layout=NCHW4c, a vector of four,
+ *
+ *   %0 = transpose (reshape %x) : tensor<1x1x6x6x3xf32, NCHW3c>
+ *   %1 = graph.conv %0, %w : tensor<1x2x6x6x4xf32, NCHW4c>
+ *   …
+ *
+ * A block is as many channels as fill a vector; where that many do not divide them, half of it, and
+ * so on down to 4, else all of them. So nothing is padded, and what block a tensor has depends on
+ * its number of channels alone. Operations that take blocks apart (a softmax of channels, a
+ * concatenation of other blocks than the whole's) work on plain data.
+ *
+ * "Arranged" below is data in the layout that is wanted. Convolutions are always arranged.
+ * Operations that work in either layout are at first arranged wherever a path of such operations
+ * leads to a convolution. Then each of them goes back to plain when that lowers the cost: the bytes
+ * of all values that must be transposed. Nothing returns from plain, so this ends after at most one
+ * step per operation; an operation is looked at again only when a count that its decision depends
+ * on has changed, so the whole is linear.
  * A transpose of the model costs nothing at its border with another layout: the two join.
  * Without a convolution nothing happens. */
 #include "transform/layout.h"
@@ -22,14 +34,17 @@
 #include "base/map.h"
 #include "base/vec.h"
 
+#include <string.h>
+
 /* ---- State ---- */
 
 typedef struct lay_value {
-    uint64_t cost;        /* bytes to move when it is needed in the other layout */
-    unsigned last, plain; /* uses as channels last and as plain data */
-    tw_value *as_last[2]; /* when plain: converted, for users of its rank; broadcast to rank */
-    tw_value *as_plain;   /* when channels last */
-    bool is_last;         /* after rewriting */
+    uint64_t cost;            /* bytes to move when it is needed in the other layout */
+    unsigned arranged, plain; /* uses as arranged and as plain data */
+    tw_value *as_arranged[2]; /* when plain: converted, for users of its rank; broadcast to rank */
+    tw_value *as_plain;       /* when arranged */
+    bool is_arranged;         /* after rewriting; then */
+    tw_type plain_type;       /* the type that it had */
 } lay_value;
 
 typedef struct lay_op {
@@ -38,12 +53,15 @@ typedef struct lay_op {
     const tw_op *shuffle; /* INSIDE: the last operation of the shuffle */
     bool leads;           /* INSIDE: the first one */
     bool ends;            /* the last operation of a shuffle */
-    bool last;            /* the decision */
+    unsigned rank;        /* of the plain data */
+    bool *takes;          /* by operand: arranged, or to broadcast with arranged data */
+    bool arranged;        /* the decision */
     bool queued;
 } lay_op;
 
 typedef struct layouts {
     tw_context *ctx;
+    tw_layout_goal goal;
     tw_arena *arena;
     TW_VEC(lay_op) ops;
     TW_VEC(lay_op *) queue;
@@ -104,16 +122,17 @@ static uint64_t conversion_cost(const tw_value *value)
     return bytes_of(type);
 }
 
-static bool is_produced_last(const layouts *l, const tw_value *value)
+static bool is_produced_arranged(const layouts *l, const tw_value *value)
 {
     const lay_op *o = find_op(l, value->op);
-    return o && o->last && tw_layout_has_result(o->op);
+    return o && o->arranged && tw_layout_has_result(o->op);
 }
 
 /* What the value costs with so many uses of each sort. */
-static uint64_t value_cost(const lay_value *v, bool produced_last, unsigned last, unsigned plain)
+static uint64_t value_cost(const lay_value *v, bool produced_arranged, unsigned arranged,
+                           unsigned plain)
 {
-    return (produced_last ? plain : last) ? v->cost : 0;
+    return (produced_arranged ? plain : arranged) ? v->cost : 0;
 }
 
 /* The gain in bytes when the operation goes back to plain; negative when that costs more. An
@@ -134,14 +153,14 @@ static int64_t gain_of_plain(layouts *l, const tw_op *op)
         }
         if (!first)
             continue;
-        bool last = is_produced_last(l, x);
-        gain += (int64_t)value_cost(v, last, v->last, v->plain) -
-                (int64_t)value_cost(v, last, v->last - times, v->plain + times);
+        bool arranged = is_produced_arranged(l, x);
+        gain += (int64_t)value_cost(v, arranged, v->arranged, v->plain) -
+                (int64_t)value_cost(v, arranged, v->arranged - times, v->plain + times);
     }
     if (tw_layout_has_result(op)) {
         const lay_value *v = find_value(l, &op->results[0]);
-        gain += (int64_t)value_cost(v, true, v->last, v->plain) -
-                (int64_t)value_cost(v, false, v->last, v->plain);
+        gain += (int64_t)value_cost(v, true, v->arranged, v->plain) -
+                (int64_t)value_cost(v, false, v->arranged, v->plain);
     }
     return gain;
 }
@@ -155,7 +174,7 @@ static bool add_op(tw_op *op, void *data)
         (op->region && op->region->parent->def == &tw_graph_ops[TW_GRAPH_GROUP]))
         return true; /* kernels are formed already */
     tw_vec_push(l->arena, &l->ops,
-                ((lay_op){.op = op, .role = op->n_results ? tw_layout_role_of(op) : 0}));
+                ((lay_op){.op = op, .role = op->n_results ? tw_layout_role_of(&l->goal, op) : 0}));
     return true;
 }
 
@@ -192,9 +211,9 @@ static void visit_neighbours(layouts *l, const tw_op *op,
 
 static void spread_to(layouts *l, lay_op *neighbour)
 {
-    if (neighbour->last)
+    if (neighbour->arranged)
         return;
-    neighbour->last = true;
+    neighbour->arranged = true;
     tw_vec_push(l->arena, &l->queue, neighbour);
 }
 
@@ -202,8 +221,8 @@ static void spread_to(layouts *l, lay_op *neighbour)
 static bool spread_from_convolutions(layouts *l)
 {
     for (size_t i = 0; i < l->ops.len; i++)
-        if (l->ops.data[i].role == TW_ROLE_LAST) {
-            l->ops.data[i].last = true;
+        if (l->ops.data[i].role == TW_ROLE_WANTS) {
+            l->ops.data[i].arranged = true;
             tw_vec_push(l->arena, &l->queue, &l->ops.data[i]);
         }
     bool any = l->queue.len > 0;
@@ -224,8 +243,8 @@ static void count_uses(layouts *l)
             if (!x->op)
                 v->cost = conversion_cost(x);
             const lay_op *decider = o->role == TW_ROLE_INSIDE ? find_op(l, o->shuffle) : o;
-            if (decider->last && tw_layout_is_data(decider->op, k))
-                v->last++;
+            if (decider->arranged && tw_layout_is_data(decider->op, k))
+                v->arranged++;
             else if (o->role != TW_ROLE_TRANSPOSE)
                 v->plain++;
         }
@@ -236,9 +255,9 @@ static void count_uses(layouts *l)
 static void recount(layouts *l, const tw_value *x)
 {
     lay_value *v = find_value(l, x);
-    v->last--;
+    v->arranged--;
     v->plain++;
-    if (v->last > 2 && v->plain != 1)
+    if (v->arranged > 2 && v->plain != 1)
         return;
     enqueue(l, find_op(l, x->op));
     for (const tw_use *u = x->uses; u; u = u->next)
@@ -247,7 +266,7 @@ static void recount(layouts *l, const tw_value *x)
 
 static void make_plain(layouts *l, lay_op *o)
 {
-    o->last = false;
+    o->arranged = false;
     for (unsigned i = 0; i < o->op->n_operands; i++)
         if (tw_layout_is_data(o->op, i))
             recount(l, tw_layout_operand(o->op, i));
@@ -258,12 +277,12 @@ static void make_plain(layouts *l, lay_op *o)
 static void go_back_where_cheaper(layouts *l)
 {
     for (size_t i = 0; i < l->ops.len; i++)
-        if (l->ops.data[i].last)
+        if (l->ops.data[i].arranged)
             enqueue(l, &l->ops.data[i]);
     while (l->queue.len) {
         lay_op *o = l->queue.data[--l->queue.len];
         o->queued = false;
-        if (o->last && gain_of_plain(l, o->op) > 0)
+        if (o->arranged && gain_of_plain(l, o->op) > 0)
             make_plain(l, o);
     }
 }
@@ -278,35 +297,38 @@ static tw_builder behind(layouts *l, const tw_value *value)
                         value->op ? value->op->loc : region->parent->loc};
 }
 
-/* The value in the other layout: a transpose, or a reshape where no element moves. */
-static tw_value *convert(layouts *l, tw_value *x, bool to_last)
+/* The value in the other layout: a transpose, or a reshape where no element moves. Channels are cut
+ * into blocks by a reshape before, or put together by one behind. `plain` is its plain type. */
+static tw_value *convert(layouts *l, tw_value *x, tw_type plain, bool arrange)
 {
     int64_t perm[TW_MAX_RANK];
-    unsigned rank = x->type->rank;
-    tw_expr dims[TW_MAX_RANK];
-    for (unsigned i = 0; i < rank; i++) {
-        unsigned first = to_last ? rank - 1 : 1; /* where the channels go */
-        unsigned channels = to_last ? 1 : rank - 1;
-        perm[i] = i == 0 ? 0 : i == first ? channels : to_last ? i + 1 : i - 1;
-        dims[i] = x->type->dims[perm[i]];
-    }
-    tw_attr layout = to_last ? tw_layout_nhwc(l->ctx) : NULL;
-    tw_type type = tw_type_tensor(l->ctx, x->type->elem, rank, dims, layout);
-    tw_type plain = to_last ? x->type : type;
+    unsigned rank = plain->rank, blocks = l->goal.block > 0, n = rank + blocks;
+    tw_type arranged = tw_layout_type(&l->goal, plain), type = arrange ? arranged : plain;
     tw_builder b = behind(l, x);
     if (tw_layout_is_view(plain))
-        return type == x->type ? x : tw_graph_build(&b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
-    return tw_graph_build(&b, TW_GRAPH_TRANSPOSE, &x, 1, type, "perm",
-                          tw_attr_ints(l->ctx, perm, rank), NULL);
+        return tw_graph_build(&b, TW_GRAPH_RESHAPE, &x, 1, type, NULL);
+    /* From [N, (C / c,) c, spatial…] to [N, (C / c,) spatial…, c], or back. */
+    unsigned lane = 1 + blocks;
+    for (unsigned i = 0; i < n; i++)
+        perm[i] = i < lane ? i : arrange ? (i + 1 < n ? i + 1 : lane) : i == lane ? n - 1 : i - 1;
+    tw_attr order = tw_attr_ints(l->ctx, perm, n);
+    if (!blocks)
+        return tw_graph_build(&b, TW_GRAPH_TRANSPOSE, &x, 1, type, "perm", order, NULL);
+    tw_expr cut[TW_MAX_RANK] = {plain->dims[0], arranged->dims[1], arranged->dims[rank]};
+    memcpy(cut + 3, plain->dims + 2, (rank - 2) * sizeof *cut);
+    tw_type apart = tw_type_tensor(l->ctx, plain->elem, n, cut, NULL);
+    tw_value *y = arrange ? tw_graph_build(&b, TW_GRAPH_RESHAPE, &x, 1, apart, NULL) : x;
+    y = tw_graph_build(&b, TW_GRAPH_TRANSPOSE, &y, 1, arrange ? type : apart, "perm", order, NULL);
+    return arrange ? y : tw_graph_build(&b, TW_GRAPH_RESHAPE, &y, 1, type, NULL);
 }
 
 static tw_value *as_plain(layouts *l, tw_value *x)
 {
     lay_value *v = find_value(l, x);
-    if (!v->is_last)
+    if (!v->is_arranged)
         return x;
     if (!v->as_plain)
-        v->as_plain = convert(l, x, false);
+        v->as_plain = convert(l, x, v->plain_type, false);
     return v->as_plain;
 }
 
@@ -328,52 +350,118 @@ static bool is_one_element(tw_type type)
     return tw_type_static_count(type, &n) && n == 1;
 }
 
-/* x for an operation on channels-last data of that rank; of lower rank when it broadcasts. */
-static tw_value *as_last(layouts *l, tw_value *x, unsigned rank)
+/* x for an operation on arranged data of that rank; of lower rank when it broadcasts. */
+static tw_value *as_arranged(layouts *l, tw_value *x, unsigned rank)
 {
     lay_value *v = find_value(l, x);
-    bool lower = x->type->rank < rank;
-    if (v->is_last && !lower)
+    tw_type type = v->is_arranged ? v->plain_type : x->type;
+    bool lower = type->rank < rank;
+    if (v->is_arranged && !lower)
         return x;
-    if (is_one_element(x->type) && lower)
+    if (is_one_element(type) && lower)
         return x;
-    if (!v->as_last[lower] || v->as_last[lower]->type->rank != rank)
-        v->as_last[lower] = convert(l, to_rank(l, as_plain(l, x), rank), true);
-    return v->as_last[lower];
+    tw_value **kept = &v->as_arranged[lower];
+    if (!*kept || (*kept)->type->rank != rank + (l->goal.block > 0)) {
+        tw_value *plain = to_rank(l, as_plain(l, x), rank);
+        *kept = convert(l, plain, plain->type, true);
+    }
+    return *kept;
 }
 
-/* Whether operand i takes part in broadcasting against channels-last data. */
+/* Whether operand i takes part in broadcasting against arranged data. */
 static bool broadcasts(const tw_op *op, unsigned i)
 {
     return (op->def->traits & TW_TRAIT_ELEMENTWISE || tw_is_graph(op, TW_GRAPH_EXPAND)) &&
            !tw_layout_is_data(op, i);
 }
 
+/* What the types say, before the first one changes. */
+static void read_operands(layouts *l, lay_op *o)
+{
+    o->rank = tw_layout_rank(o->op);
+    o->takes = TW_NEW_ARRAY(l->arena, bool, o->op->n_operands);
+    for (unsigned i = 0; i < o->op->n_operands; i++)
+        o->takes[i] = tw_layout_is_data(o->op, i) || broadcasts(o->op, i);
+}
+
+/* A result without a layout, channels in blocks being two of its axes, in its plain shape. */
+static void put_together(layouts *l, tw_op *op, tw_type plain)
+{
+    tw_value *result = tw_result(op, 0);
+    if (result->type == plain)
+        return;
+    tw_builder b = behind(l, result);
+    tw_value *whole = tw_graph_build(&b, TW_GRAPH_RESHAPE, &result, 1, plain, NULL);
+    for (tw_use *u = result->uses, *next; u; u = next) {
+        next = u->next;
+        if (u->user != whole->op)
+            tw_op_set_operand(u->user, u->index, whole);
+    }
+}
+
+static void arrange(layouts *l, lay_op *o)
+{
+    tw_value *result = tw_result(o->op, 0);
+    tw_type plain = result->type;
+    tw_layout_apply(&l->goal, o->op, o->rank);
+    if (tw_layout_has_result(o->op)) {
+        lay_value *v = find_value(l, result);
+        v->is_arranged = true;
+        v->plain_type = plain;
+    } else {
+        put_together(l, o->op, plain);
+    }
+}
+
 static void rewrite(layouts *l, lay_op *o)
 {
     tw_op *op = o->op;
-    if (o->role == TW_ROLE_INSIDE && find_op(l, o->shuffle)->last) {
+    if (o->role == TW_ROLE_INSIDE && find_op(l, o->shuffle)->arranged) {
         if (o->leads) {
             unsigned rank = o->shuffle->results[0].type->rank;
-            tw_op_set_operand(op, 0, as_last(l, tw_operand(op, 0), rank));
-            tw_layout_shuffle_make_last(l->ctx, op);
+            tw_op_set_operand(op, 0, as_arranged(l, tw_operand(op, 0), rank));
+            tw_layout_shuffle_apply(l->ctx, op);
         }
         return;
     }
-    unsigned rank = o->last ? tw_layout_rank(op) : 0;
-    bool shuffled = o->last && o->ends; /* its operand is right */
+    bool shuffled = o->arranged && o->ends; /* its operand is right */
     for (unsigned i = 0; i < op->n_operands && !shuffled; i++) {
         tw_value *x = tw_operand(op, i);
-        bool last = o->last && (tw_layout_is_data(op, i) || broadcasts(op, i));
-        tw_value *y = last ? as_last(l, x, rank) : as_plain(l, x);
+        tw_value *y = o->arranged && o->takes[i] ? as_arranged(l, x, o->rank) : as_plain(l, x);
         if (y != x)
             tw_op_set_operand(op, i, y);
     }
-    if (!o->last)
-        return;
-    if (tw_layout_has_result(op))
-        find_value(l, &op->results[0])->is_last = true;
-    tw_layout_make_last(l->ctx, op);
+    if (o->arranged)
+        arrange(l, o);
+}
+
+/* ---- The pass ---- */
+
+/* The block of `NCHWc`: a vector of the narrowest type that networks compute in. */
+static int64_t target_block(const tw_pass_run *pass)
+{
+    enum { USUAL_LANES = 16 };
+    const tw_transform_options *options = pass->user;
+    return options && options->lanes ? options->lanes : USUAL_LANES;
+}
+
+/* Reads the option; false for a word that is none. */
+static bool read_goal(const tw_pass_run *pass, tw_layout_goal *goal, bool *plain)
+{
+    const char *word = tw_pass_string(pass, "layout", "NHWC");
+    *goal = (tw_layout_goal){.ctx = pass->ctx};
+    *plain = !strcmp(word, "plain");
+    if (!strcmp(word, "NCHWc"))
+        goal->block = target_block(pass);
+    else if (!*plain &&
+             tw_layout_read(tw_attr_string(pass->ctx, word), &goal->block) == TW_LAYOUT_UNKNOWN)
+        return tw_error(pass->ctx, NULL,
+                        "pass 'convert-layout': layout is '%s', must be NHWC, NCHWc, NCHW16c with "
+                        "any number, or plain",
+                        word);
+    if (!strcmp(word, "NHWC"))
+        goal->block = 0;
+    return true;
 }
 
 static bool run(tw_pass_run *pass)
@@ -383,6 +471,11 @@ static bool run(tw_pass_run *pass)
                  .arena = arena,
                  .by_op = tw_map_make(arena),
                  .by_value = tw_map_make(arena)};
+    bool plain;
+    if (!read_goal(pass, &l.goal, &plain))
+        return false;
+    if (plain)
+        return true;
     tw_walk(pass->root, add_op, &l);
     for (size_t i = 0; i < l.ops.len; i++)
         tw_map_put_ptr(&l.by_op, l.ops.data[i].op, &l.ops.data[i]);
@@ -394,12 +487,21 @@ static bool run(tw_pass_run *pass)
     go_back_where_cheaper(&l);
     for (size_t i = 0; i < l.ops.len; i++) {
         lay_op *o = &l.ops.data[i];
-        o->last = o->last && pass->changes < pass->max_changes;
-        pass->changes += o->last;
-        rewrite(&l, o);
+        o->arranged = o->arranged && pass->changes < pass->max_changes;
+        pass->changes += o->arranged;
+        if (o->arranged)
+            read_operands(&l, o);
     }
+    for (size_t i = 0; i < l.ops.len; i++)
+        rewrite(&l, &l.ops.data[i]);
     return true;
 }
+
+static const tw_attr_spec options[] = {
+    {"layout", TW_ATTR_STRING, false,
+     "NHWC (default), NCHWc with blocks of the target's vectors, NCHW16c …, or plain: none"},
+    {0},
+};
 
 const tw_pass tw_pass_convert_layout = {
     .name = "convert-layout",
@@ -407,4 +509,5 @@ const tw_pass tw_pass_convert_layout = {
     .anchor = "core.func",
     .optional = true,
     .run = run,
+    .options = options,
 };

@@ -14,12 +14,13 @@
  *   %p = words of four bytes along K                  // N/16 x K/4 x 16 of i32
  *   %1 = graph.matmul (words %x), %p {b_panel = 16, dot = true}
  *
- * A panel of a convolution is of one group. Depthwise kernels get their channels last. The packing
- * is operations on constants, which fold-constants evaluates. Convolutions only in layout NHWC: the
- * others keep their form. */
+ * A panel of a convolution is of one group. Depthwise kernels get their channels last. Where the
+ * data is in blocks of channels (NCHW16c), so are the weights: [O/p, I/c, spatial…, c, p] for
+ * blocks of c and p. The packing is operations on constants, which fold-constants evaluates.
+ * Convolutions of plain data keep their form. */
 #include "transform/transform.h"
 
-#include "dialect/graph/graph.h"
+#include "dialect/graph/data_axes.h"
 #include "transform/build.h"
 #include "transform/constants.h"
 
@@ -149,6 +150,24 @@ static tw_value *conv_panels(tw_builder *b, tw_value *w, int64_t p)
     return transpose(b, reshape(b, w, dims, rank + 1), perm);
 }
 
+/* O, I, spatial… -> O/p, p, I/c, c, spatial… -> O/p, I/c, spatial…, c, p. */
+static tw_value *conv_blocks(tw_builder *b, tw_value *w, int64_t c, int64_t p)
+{
+    int64_t dims[TW_MAX_RANK], perm[TW_MAX_RANK];
+    unsigned rank = w->type->rank;
+    int64_t cut[] = {tw_type_dim(w->type, 0) / p, p, tw_type_dim(w->type, 1) / c, c};
+    memcpy(dims, cut, sizeof cut);
+    for (unsigned i = 2; i < rank; i++) {
+        dims[i + 2] = tw_type_dim(w->type, i);
+        perm[i] = i + 2;
+    }
+    perm[0] = 0;
+    perm[1] = 2;
+    perm[rank] = 3;
+    perm[rank + 1] = 1;
+    return transpose(b, reshape(b, w, dims, rank + 2), perm);
+}
+
 /* C * multiplier, 1, spatial… -> spatial…, C * multiplier. */
 static tw_value *depthwise_kernel(tw_builder *b, tw_value *w)
 {
@@ -162,31 +181,59 @@ static tw_value *depthwise_kernel(tw_builder *b, tw_value *w)
     return transpose(b, reshape(b, w, dims, rank - 1), perm);
 }
 
+static void set_kernel(tw_rewriter *rw, tw_op *op, tw_value *w, const char *layout, int64_t panel)
+{
+    tw_context *ctx = tw_rw_context(rw);
+    tw_op_set_attr(op, "kernel_layout", tw_attr_string(ctx, layout));
+    if (panel)
+        tw_op_set_attr(op, "panel", tw_attr_int(ctx, panel));
+    set_weights(rw, op, w);
+}
+
+/* Blocks that are of one group alone; weights of other groups keep their form. */
+static bool pack_blocks(tw_rewriter *rw, tw_op *op)
+{
+    tw_value *w = tw_operand(op, 1);
+    int64_t p = tw_data_axes_of(op->results[0].type).block;
+    int64_t c = tw_data_axes_of(tw_operand(op, 0)->type).block;
+    if (tw_type_dim(w->type, 0) / tw_op_int(op, "groups", 1) % p || tw_type_dim(w->type, 1) % c)
+        return false;
+    set_kernel(rw, op, conv_blocks(tw_rw_builder(rw, op), w, c, p), "blocks", p);
+    return true;
+}
+
+static bool pack_panels(tw_rewriter *rw, tw_op *op, int64_t p)
+{
+    tw_value *w = tw_operand(op, 1);
+    int64_t groups = tw_op_int(op, "groups", 1);
+    bool whole_words = groups == 1 || tw_type_dim(w->type, 1) % 4 == 0;
+    int64_t outputs = tw_type_dim(w->type, 0) / groups; /* of a group */
+    p = panel_width(p, outputs);
+    while (groups > 1 && p >= LEAST_PANEL && outputs % p)
+        p /= 2; /* a panel is of one group */
+    if (groups > 1 && p < LEAST_PANEL)
+        return false;
+    tw_builder *b = tw_rw_builder(rw, op);
+    w = conv_panels(b, w, p);
+    if (is_of_bytes(op) && whole_words)
+        w = make_dot(b, op, w);
+    set_kernel(rw, op, w, "panel", p);
+    return true;
+}
+
 static bool pack_conv(tw_rewriter *rw, tw_op *op, const void *data)
 {
     tw_value *w = tw_operand(op, 1);
-    if (tw_operand(op, 0)->type->layout != tw_layout_nhwc(tw_rw_context(rw)) ||
+    tw_data_axes axes = tw_data_axes_of(tw_operand(op, 0)->type);
+    if (!op->results[0].type->layout ||
         strcmp(tw_op_string(op, "kernel_layout", "OI"), "OI") != 0 || w->type->rank < 3 ||
-        w->type->rank >= TW_MAX_RANK || !has_weights(op))
+        w->type->rank + 2 > TW_MAX_RANK || !has_weights(op))
         return false;
-    int64_t groups = tw_op_int(op, "groups", 1), p = *(const int64_t *)data;
-    bool depthwise = groups > 1 && tw_type_dim(w->type, 1) == 1;
-    bool whole_words = groups == 1 || tw_type_dim(w->type, 1) % 4 == 0;
-    int64_t outputs = tw_type_dim(w->type, 0) / groups; /* of a group */
-    p = panel_width(p, depthwise ? tw_type_dim(w->type, 0) : outputs);
-    while (groups > 1 && p >= LEAST_PANEL && outputs % p)
-        p /= 2; /* a panel is of one group */
-    if (!depthwise && groups > 1 && p < LEAST_PANEL)
-        return false;
-    tw_builder *b = tw_rw_builder(rw, op);
-    w = depthwise ? depthwise_kernel(b, w) : conv_panels(b, w, p);
-    if (!depthwise && is_of_bytes(op) && whole_words)
-        w = make_dot(b, op, w);
-    tw_op_set_attr(op, "kernel_layout", tw_attr_string(b->ctx, depthwise ? "depthwise" : "panel"));
-    if (!depthwise)
-        tw_op_set_attr(op, "panel", tw_attr_int(b->ctx, p));
-    set_weights(rw, op, w);
-    return true;
+    if (tw_op_int(op, "groups", 1) > 1 && tw_type_dim(w->type, 1) == 1) {
+        set_kernel(rw, op, depthwise_kernel(tw_rw_builder(rw, op), w), "depthwise", 0);
+        return true;
+    }
+    return axes.lane ? pack_blocks(rw, op) : pack_panels(rw, op, *(const int64_t *)data);
 }
 
 static bool run(tw_pass_run *pass)

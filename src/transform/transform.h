@@ -20,6 +20,11 @@ extern const tw_pass tw_pass_settle_layouts;
 extern const tw_pass tw_pass_simplify_inference;
 extern const tw_pass tw_pass_sink_reshapes;
 
+/* What the `user` of a pipeline with these passes begins with, if there is one. */
+typedef struct tw_transform_options {
+    unsigned lanes; /* f32 in a vector of the target; 0: not known */
+} tw_transform_options;
+
 /* Makes all passes of this folder known by name. */
 bool tw_transforms_register(tw_context *ctx);
 

@@ -71,6 +71,16 @@ def check_passes(tw, graph, expected, *_):
                [emitted(tw, graph, "loop")])
 
 
+def check_layouts(tw, graph, expected, *_):
+    """Each layout that convert-layout can be told to give keeps the results."""
+    (line,) = [t for t in listing(tw) if t.startswith("graph passes at -O 3: ")]
+    passes = line.split(": ", 1)[1]
+    check_each(tw, graph, expected, "graph",
+               ["--pipeline=" + passes.replace("convert-layout", f"convert-layout{{layout={name}}}")
+                for name in ("plain", "NHWC", "NCHWc", "NCHW4c")],
+               [emitted(tw, graph, "graph")])
+
+
 def run_pass(tw, name, source, result):
     done = subprocess.run([opt_of(tw), source, "-p", name, "-o", result],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True,

@@ -5,7 +5,7 @@ import tempfile
 
 import numpy as np
 from checks import TIMEOUT, Failure, check, check_level
-from passes import check_alone, check_passes, check_twice, optional_passes
+from passes import check_alone, check_layouts, check_passes, check_twice, optional_passes
 from reference import Expected, Unusable, compute, difference
 
 COMPILE = ("--jobs=1",)
@@ -168,6 +168,7 @@ PROPERTIES = {
     "passes": check_passes,
     "alone": check_alone,
     "twice": check_twice,
+    "layouts": check_layouts,
     "levels": check_option("-O1", "-O2"),
     "precise": check_option("--precise"),
     "threads": check_option("--threads=3"),
@@ -175,4 +176,4 @@ PROPERTIES = {
 }
 # How often each is drawn.
 SHARES = {"pass": 30, "alone": 5, "twice": 5, "names": 15, "outputs": 15, "levels": 10,
-          "processors": 10, "precise": 5, "threads": 5}
+          "processors": 10, "precise": 5, "threads": 5, "layouts": 5}

@@ -134,6 +134,25 @@ static double *permuted(const double *x, const int *dims, const int *perm)
     return y;
 }
 
+/* The same convolution of blocks of channels. */
+static void check_blocks(conv_case t, const char *attrs, double *x, double *k, double *y)
+{
+    char text[1024];
+    int bx = t.c % 2 ? t.c : 2, bo = t.o % 3 ? t.o : 3; /* channels of a block */
+    int oh = out_size(t.h, t.kh, t.sy, t.dy, t.top + t.bottom);
+    int ow = out_size(t.w, t.kw, t.sx, t.dx, t.left + t.right);
+    double *xb = permuted(x, (int[]){t.n, t.c / bx, bx, t.h * t.w}, (int[]){0, 1, 3, 2});
+    double *yb = permuted(y, (int[]){t.n, t.o / bo, bo, oh * ow}, (int[]){0, 1, 3, 2});
+    snprintf(text, sizeof text,
+             "(%%x: tensor<%dx%dx%dx%dx%dxf32, NCHW%dc>, %%k: tensor<%dx%dx%dx%dxf32>)"
+             " -> tensor<%dx%dx%dx%dx%dxf32, NCHW%dc> { %%0 = graph.conv %%x, %%k {%s}"
+             " : tensor<%dx%dx%dx%dx%dxf32, NCHW%dc> return %%0 }",
+             t.n, t.c / bx, t.h, t.w, bx, bx, t.o, t.c / t.groups, t.kh, t.kw, t.n, t.o / bo, oh,
+             ow, bo, bo, attrs, t.n, t.o / bo, oh, ow, bo, bo);
+    check2(text, xb, k, yb, 1e-5);
+    free(xb), free(yb);
+}
+
 static void check_conv(conv_case t)
 {
     char text[1024], attrs[256];
@@ -162,6 +181,7 @@ static void check_conv(conv_case t)
              " : tensor<%dx%dx%dx%dxf32, NHWC> return %%0 }",
              t.n, t.h, t.w, t.c, t.o, ci, t.kh, t.kw, t.n, oh, ow, t.o, attrs, t.n, oh, ow, t.o);
     check2(text, xl, k, yl, 1e-5);
+    check_blocks(t, attrs, x, k, y);
     free(x), free(k), free(y), free(xl), free(yl);
 }
 
@@ -174,6 +194,8 @@ static void conv_against_plain_loops(void **state)
     check_conv((conv_case){1, 4, 4, 4, 5, 5, 3, 3, 1, 2, 1, 1, 1, 1, 1, 1});
     check_conv((conv_case){1, 2, 6, 2, 4, 4, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0});
     check_conv((conv_case){1, 2, 3, 1, 4, 9, 3, 3, 1, 3, 2, 2, 3, 4, 3, 2});
+    check_conv((conv_case){1, 6, 6, 6, 4, 5, 3, 2, 1, 1, 1, 1, 1, 1, 1, 0});
+    check_conv((conv_case){1, 4, 48, 2, 3, 4, 1, 2, 1, 1, 1, 1, 0, 0, 0, 0});
 }
 
 static void conv_of_one_and_three_axes(void **state)
@@ -200,6 +222,13 @@ static void conv_layouts_of_weights(void **state)
            " pads_end = [0, 0], groups = 1, kernel_layout = \"panel\", panel = 2}"
            " : tensor<1x1x1x3xf32, NHWC> return %0 }",
            VALUES(10, 1), VALUES(1, 3, 2, 4, 5, 0, 6, 0), VALUES(12, 34, 56), 0);
+    /* The first two of these outputs, in blocks of one input and two outputs. */
+    check2("(%x: tensor<1x2x1x1x1xf32, NCHW1c>, %k: tensor<1x2x1x1x1x2xf32>)"
+           " -> tensor<1x1x1x1x2xf32, NCHW2c> {"
+           " %0 = graph.conv %x, %k {strides = [1, 1], dilations = [1, 1], pads_begin = [0, 0],"
+           " pads_end = [0, 0], groups = 1, kernel_layout = \"blocks\", panel = 2}"
+           " : tensor<1x1x1x1x2xf32, NCHW2c> return %0 }",
+           VALUES(10, 1), VALUES(1, 3, 2, 4), VALUES(12, 34), 0);
     /* Depthwise, two channels, multiplier 2, window of 2. */
     check2("(%x: tensor<1x2x2xf32, NHWC>, %k: tensor<2x4xf32>) -> tensor<1x1x4xf32, NHWC> {"
            " %0 = graph.conv %x, %k {strides = [1], dilations = [1], pads_begin = [0],"

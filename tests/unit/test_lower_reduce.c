@@ -245,6 +245,38 @@ static void channel_norms(void **state)
     check1("(%x: tensor<1x3x1xf32>) -> tensor<1x3x1xf32> { %0 = graph.lrn %x {size = 2,"
            " alpha = 2.0, beta = 0.5, bias = 1.0} : tensor<1x3x1xf32> return %0 }",
            VALUES(1, 2, 3), VALUES(1 / sqrt(6), 2 / sqrt(14), 3 / sqrt(10)), 1e-6);
+    check1("(%x: tensor<1x3x1x1xf32, NCHW1c>) -> tensor<1x3x1x1xf32, NCHW1c> {"
+           " %0 = graph.lrn %x {size = 2, alpha = 2.0, beta = 0.5, bias = 1.0}"
+           " : tensor<1x3x1x1xf32, NCHW1c> return %0 }",
+           VALUES(1, 2, 3), VALUES(1 / sqrt(6), 2 / sqrt(14), 3 / sqrt(10)), 1e-6);
+}
+
+/* Four channels in two blocks of two, of two pixels. */
+static void blocks_of_channels(void **state)
+{
+    (void)state;
+#define BLOCKS "tensor<1x2x2x2xf32, NCHW2c>"
+    const double *x = VALUES(1, 10, 3, 30, 5, 7, 5, 9);
+    check3("(%x: " BLOCKS ", %s: tensor<4xf32>, %b: tensor<4xf32>) -> " BLOCKS " {"
+           " %0 = graph.instance_norm %x, %s, %b {epsilon = 0.0} : " BLOCKS " return %0 }",
+           VALUES(1, 10, 3, 30, 4, 7, 6, 9), VALUES(1, 2, 3, 4), VALUES(0, 5, 0, 1),
+           VALUES(-1, 3, 1, 7, -3, -3, 3, 5), 1e-6);
+    check_values("(%x: " BLOCKS ", %s: tensor<4xf32>, %b: tensor<4xf32>,"
+                 " %m: tensor<4xf32>, %v: tensor<4xf32>) -> " BLOCKS " {"
+                 " %0 = graph.batch_norm %x, %s, %b, %m, %v {epsilon = 0.0} : " BLOCKS
+                 " return %0 }",
+                 (const double *[]){x, VALUES(1, 2, 3, 4), VALUES(0, 0, 0, 1), VALUES(0, 10, 5, 7),
+                                    VALUES(1, 4, 1, 1)},
+                 (const double *[]){VALUES(1, 0, 3, 20, 0, 1, 0, 9)}, 1e-6);
+    check1("(%x: " BLOCKS ") -> tensor<1x2x1x2xf32, NCHW2c> { %0 = graph.max_pool %x"
+           " {kernel = [2], strides = [1], dilations = [1], pads_begin = [0], pads_end = [0]}"
+           " : tensor<1x2x1x2xf32, NCHW2c> return %0 }",
+           x, VALUES(3, 30, 5, 9), 0);
+    check1("(%x: " BLOCKS ") -> " BLOCKS " { %0 = graph.avg_pool %x"
+           " {kernel = [2], strides = [1], dilations = [1], pads_begin = [1], pads_end = [0]}"
+           " : " BLOCKS " return %0 }",
+           x, VALUES(1, 10, 2, 20, 5, 7, 5, 8), 1e-6);
+#undef BLOCKS
 }
 
 /* ---- Transposed convolutions, against scattering ---- */
@@ -304,6 +336,7 @@ int main(void)
         cmocka_unit_test(pools),
         cmocka_unit_test(layer_norms),
         cmocka_unit_test(channel_norms),
+        cmocka_unit_test(blocks_of_channels),
         cmocka_unit_test(transposed_convolutions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
