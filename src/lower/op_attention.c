@@ -17,6 +17,10 @@
  *       "attention":          out[b, h, t * ROWS + i, y] = O[i, y] / l[i]
  *     }
  *
+ * With `causal` the loop over u ends with the last tile that a query of the block meets, and what
+ * is above the diagonal is masked in the tiles that remain. (NaN in keys and values that a query
+ * does not meet may then not reach it.)
+ *
  * Rows are the last axis of Q and S, so that they lie in the lanes of vectors and no reduction goes
  * across lanes; keys and values are read as they are. The last tile of keys, which may have fewer,
  * stands behind the loop; keys that fit in one tile need nothing kept. Rows beyond the last are
@@ -32,6 +36,7 @@
 enum {
     ONE_TILE = 256,         /* so many keys make a tile of their own */
     KEYS = 128,             /* of a tile, when there are more */
+    CAUSAL_KEYS = 64,       /* instead of both, where small tiles have more to skip */
     ROWS = 32,              /* when their number is not known */
     PANEL_BYTES = 32 << 10, /* scores of a tile should stay in the nearest cache */
     BLOCK_COST = 8,         /* reading keys and values for a block, in rows' work */
@@ -43,6 +48,7 @@ typedef struct attention {
     tw_value *q, *k, *v, *out;
     tw_elem elem;   /* that it is computed in */
     tw_expr repeat; /* heads of queries for each one of keys */
+    tw_expr causal; /* query i meets the keys up to i + causal; NULL: all */
     int64_t rows;   /* of a block */
     tw_axis axes[TW_LOWERING_MAX_OUTER];
     tw_value *queries;
@@ -69,13 +75,24 @@ static tw_expr inner(const tw_stage *s, unsigned i)
     return tw_stage_axis(s, s->l->n_outer + i);
 }
 
-static void push_loop(attention *a, const char *name, tw_expr extent)
+/* A loop that goes to `end`, which is over the variables of the loops around, and never beyond
+ * `extent`. */
+static void push_loop_to(attention *a, const char *name, tw_expr extent, tw_expr end)
 {
     tw_lowering *l = a->l;
     tw_builder b = tw_builder_at_end(l->ctx, tw_lowering_place(l), l->op->loc);
+    tw_value *around[TW_LOWERING_MAX_OUTER];
+    for (unsigned i = 0; i < l->n_outer; i++)
+        around[i] = l->outer[i]->regions[0].args[0];
     a->axes[l->n_outer] = (tw_axis){name, extent, false};
-    tw_op *loop = tw_loop_for(&b, tw_expr_const(l->ctx, 0), extent, NULL, 0, NULL, name);
+    tw_op *loop = tw_loop_for(&b, tw_expr_const(l->ctx, 0), end, around,
+                              tw_expr_dim_count(end) ? l->n_outer : 0, NULL, name);
     l->outer[l->n_outer++] = loop;
+}
+
+static void push_loop(attention *a, const char *name, tw_expr extent)
+{
+    push_loop_to(a, name, extent, extent);
 }
 
 static tw_axis row_axis(const attention *a)
@@ -159,11 +176,19 @@ static tw_value *load_mask(const attention *a, tw_stage *s, tw_value *mask, tw_e
     return tw_stage_load_where(s, mask, index, &where, 1, none);
 }
 
+/* Whether the query meets key j of the tile. */
+static tw_value *meets(const attention *a, tw_stage *s, tw_expr j, tw_expr row)
+{
+    tw_expr key = tw_expr_add(a->l->ctx, a->first_key, j);
+    tw_value *last = tw_stage_index(s, tw_expr_add(a->l->ctx, row, a->causal));
+    return tw_stage_compare(s, "le", tw_stage_index(s, key), last);
+}
+
 static tw_value *mask_scores(attention *a, tw_value *const *masks, unsigned n, tw_value *products)
 {
     double cap = tw_op_float(a->op, "softcap", 0), fill = tw_op_float(a->op, "fill", -INFINITY);
     tw_axis axes[] = {key_axis(a, false), row_axis(a)};
-    if (!n && cap == 0)
+    if (!n && cap == 0 && !a->causal)
         return products;
     tw_stage s;
     tw_value *to = matrix(a, a->most_keys, axes[1].extent, "scores");
@@ -180,6 +205,8 @@ static tw_value *mask_scores(attention *a, tw_value *const *masks, unsigned n, t
                 ? tw_stage_select(&s, mask, x, tw_like(&s, x, fill))
                 : tw_s2(&s, TW_LOOP_ADD, x, tw_stage_cast(&s, mask, a->elem));
     }
+    if (a->causal)
+        x = tw_stage_select(&s, meets(a, &s, at[0], row), x, tw_like(&s, x, -INFINITY));
     tw_stage_store(&s, x, to, at);
     tw_stage_close(&s);
     return to;
@@ -377,6 +404,20 @@ static void only_tile(attention *a, tw_value *const *masks, unsigned n)
     store_rows(a, weigh_values(a, scores), inverse);
 }
 
+/* The number of tiles from key `first` on, `most` of them, of which the block meets a key. */
+static tw_expr tiles_met(const attention *a, tw_expr first, int64_t tile, tw_expr most)
+{
+    tw_context *ctx = a->l->ctx;
+    if (!a->causal)
+        return most;
+    tw_expr rows = tw_expr_mulc(ctx, tw_expr_addc(ctx, tw_expr_dim(ctx, 2), 1), a->rows);
+    rows = tw_expr_binary(ctx, TW_EXPR_MIN, rows, tw_size(a->q, 2));
+    tw_expr keys = tw_expr_sub(ctx, tw_expr_add(ctx, rows, a->causal), first);
+    tw_expr met = tw_expr_binary(ctx, TW_EXPR_CEILDIV, keys, tw_expr_const(ctx, tile));
+    met = tw_expr_binary(ctx, TW_EXPR_MAX, met, tw_expr_const(ctx, 0));
+    return tw_expr_binary(ctx, TW_EXPR_MIN, met, most);
+}
+
 /* Whole tiles in a loop; the last, of 1 to `tile` keys, behind it. */
 static void several_tiles(attention *a, tw_value *const *masks, unsigned n, int64_t tile)
 {
@@ -392,7 +433,8 @@ static void several_tiles(attention *a, tw_value *const *masks, unsigned n, int6
     fill(a, a->sum, "_sum_start", 0);
     fill(a, a->rest, "_start", 0);
 
-    push_loop(a, "u", empty ? tw_expr_binary(ctx, TW_EXPR_MAX, whole, zero) : whole);
+    tw_expr most = empty ? tw_expr_binary(ctx, TW_EXPR_MAX, whole, zero) : whole;
+    push_loop_to(a, "u", most, tiles_met(a, zero, tile, most));
     a->first_key = tw_expr_mulc(ctx, tw_expr_dim(ctx, 3), tile);
     a->keys = a->most_keys = size;
     meet_tile(a, masks, n);
@@ -400,9 +442,9 @@ static void several_tiles(attention *a, tw_value *const *masks, unsigned n, int6
 
     a->first_key = tw_expr_mulc(ctx, whole, tile);
     a->keys = tw_expr_addc(ctx, tw_expr_binary(ctx, TW_EXPR_MOD, before, size), 1);
-    push_loop(a, "u",
-              empty ? tw_expr_binary(ctx, TW_EXPR_MIN, count, tw_expr_const(ctx, 1))
-                    : tw_expr_const(ctx, 1));
+    most = empty ? tw_expr_binary(ctx, TW_EXPR_MIN, count, tw_expr_const(ctx, 1))
+                 : tw_expr_const(ctx, 1);
+    push_loop_to(a, "u", most, tiles_met(a, a->first_key, tile, most));
     meet_tile(a, masks, n);
     a->l->n_outer--;
     store_rows(a, a->rest, inverse_sum(a, a->sum));
@@ -411,12 +453,14 @@ static void several_tiles(attention *a, tw_value *const *masks, unsigned n, int6
 /* ---- Sizes ---- */
 
 /* Keys of a tile: tiles of about one size. 0: all in one. */
-static int64_t choose_keys(tw_expr count)
+static int64_t choose_keys(tw_expr count, bool causal)
 {
+    int64_t most = causal ? CAUSAL_KEYS : KEYS;
     if (!tw_expr_is_const(count))
-        return KEYS;
-    int64_t tiles = (count->value + KEYS - 1) / KEYS;
-    return count->value <= ONE_TILE ? 0 : (count->value + tiles - 1) / tiles;
+        return most;
+    int64_t tiles = (count->value + most - 1) / most;
+    return count->value <= (causal ? CAUSAL_KEYS : ONE_TILE) ? 0
+                                                             : (count->value + tiles - 1) / tiles;
 }
 
 /* Rows of a block: a multiple of vectors' lanes that leaves little over. */
@@ -449,8 +493,10 @@ bool tw_lower_attention(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value
 {
     attention a = {.l = l, .op = op, .q = in[0], .k = in[1], .v = in[2], .out = out[0]};
     a.repeat = find_repeat(&a);
+    if (tw_graph_exprs(l->ctx, op, "causal", &a.causal, 1) != 1)
+        a.causal = NULL;
     a.elem = tw_compute_elem(in[0]->type->elem);
-    int64_t tile = choose_keys(tw_size(a.k, 2));
+    int64_t tile = choose_keys(tw_size(a.k, 2), a.causal);
     a.rows = choose_rows(tw_size(a.q, 2), tile ? tile : tw_size(a.k, 2)->value, a.elem);
     push_loop(&a, "b", tw_size(a.q, 0));
     push_loop(&a, "h", tw_size(a.q, 1));

@@ -17,6 +17,9 @@
  * of [B * H, N, M] and [B, H, N, M] are one thing. Keys and values whose heads were repeated are
  * taken as they were before.
  *
+ * A mask by which a query meets no later key (causal_mask.c lists the forms) becomes the attribute
+ * `causal`: the kernel then skips tiles of keys that no query of a block meets.
+ *
  * All values in between must have this one use; so an output among them keeps all as it is. Scales
  * act on q then, and scores are summed at once, which changes roundings; what is special (NaN,
  * infinities, rows without keys) stays, as lower/op_attention.c states. Few rows do not fill the
@@ -25,9 +28,13 @@
 
 #include "dialect/graph/graph.h"
 #include "transform/build.h"
+#include "transform/causal_mask.h"
 #include "transform/constants.h"
 
 #include <math.h>
+#include <string.h>
+
+#define LOWEST (-1e30) /* what is lower stands for -inf */
 
 enum { MAX_MASKS = 4, MAX_STEPS = 16, MIN_ROWS = 8 };
 
@@ -47,6 +54,7 @@ typedef struct attention {
     bool has_fill;
     mask masks[MAX_MASKS];
     unsigned n_masks;
+    tw_expr causal;       /* key j stays for query i iff j <= i + causal; NULL: all do */
     tw_expr batch, heads; /* leading axes of the scores */
 } attention;
 
@@ -254,6 +262,62 @@ static bool find(attention *a, tw_op *op)
            has_axes(weights->type, op->results[0].type) && is_worth_it(a);
 }
 
+/* ---- Causal masks ---- */
+
+/* Whether adding the mask leaves scores far above LOWEST: it adds one of two numbers that are. */
+static bool is_mild(const mask *m)
+{
+    const tw_op *op = m->value->op;
+    tw_elem elem;
+    double yes, no;
+    return op && m->value->type->elem != TW_BOOL && tw_is_graph(op, TW_GRAPH_WHERE) &&
+           tw_constant_splat(tw_operand(op, 1), &elem, &yes) &&
+           tw_constant_splat(tw_operand(op, 2), &elem, &no) && yes > LOWEST && no > LOWEST;
+}
+
+/* Whether mask i may become the attribute. What fills must not be told from -inf: it is, or no
+ * weight remains of it beside a key that stays, of which each query has one. */
+static bool may_be_causal(const attention *a, unsigned i, const tw_causal *c)
+{
+    bool fine =
+        c->fill == -INFINITY || (c->fill <= LOWEST && tw_expr_range(c->offset, NULL, 0).lo >= 0);
+    for (unsigned k = 0; k < a->n_masks && c->fill != -INFINITY; k++)
+        fine = fine && (k == i || is_mild(&a->masks[k]));
+    return fine;
+}
+
+/* Takes the first causal mask that may, or what is causal about it. */
+static void find_causal(attention *a)
+{
+    tw_type q = a->q->type, v = a->v->type;
+    for (unsigned i = 0; i < a->n_masks && !a->causal; i++) {
+        mask *m = &a->masks[i];
+        tw_type t = m->value->type;
+        tw_causal c;
+        tw_value *rest = NULL;
+        if (t->rank < 2 || t->dims[t->rank - 2] != q->dims[q->rank - 2] ||
+            t->dims[t->rank - 1] != v->dims[v->rank - 2])
+            continue;
+        bool condition = t->elem == TW_BOOL;
+        if (condition ? !tw_causal_condition(a->ctx, m->value, m->inverted, &c, &rest)
+                      : !tw_causal_addend(a->ctx, m->value, &c))
+            continue;
+        if (condition)
+            c.fill = a->has_fill ? a->fill : -INFINITY;
+        if (!may_be_causal(a, i, &c))
+            continue;
+        a->causal = c.offset;
+        if (rest)
+            m->value = rest;
+        else
+            memmove(m, m + 1, (--a->n_masks - i) * sizeof *m);
+    }
+    bool booleans = false;
+    for (unsigned i = 0; i < a->n_masks; i++)
+        booleans |= a->masks[i].value->type->elem == TW_BOOL;
+    a->has_fill &= booleans;
+}
+
 /* ---- Building ---- */
 
 /* x of rank 3 or 4 as [B, H, m, n]. */
@@ -365,7 +429,8 @@ static tw_value *build(attention *a, tw_builder *b, tw_value *const *operands, u
     return tw_graph_build(b, TW_GRAPH_ATTENTION, operands, n, type, "scale",
                           tw_attr_float(ctx, a->scale), "softcap",
                           a->softcap != 0 ? tw_attr_float(ctx, a->softcap) : NULL, "fill",
-                          a->has_fill ? tw_attr_float(ctx, a->fill) : NULL, "rows_first",
+                          a->has_fill ? tw_attr_float(ctx, a->fill) : NULL, "causal",
+                          a->causal ? tw_graph_exprs_attr(ctx, &a->causal, 1) : NULL, "rows_first",
                           rows_are_first ? tw_attr_bool(ctx, true) : NULL, NULL);
 }
 
@@ -375,6 +440,7 @@ static bool fuse(tw_rewriter *rw, tw_op *op, const void *data)
     attention a = {.ctx = tw_rw_context(rw), .scale = 1};
     if (!find(&a, op))
         return false;
+    find_causal(&a);
     if (!a.heads) {
         a.batch = a.q->type->dims[0];
         a.heads = tw_expr_const(a.ctx, 1);

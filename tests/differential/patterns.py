@@ -48,7 +48,8 @@ def layer_norm(b):
 
 @family("patterns", 2)
 def attention(b):
-    heads, width, length = b.choice((1, 2, 4)), b.choice((2, 4, 8)), b.choice((1, 3, 8, 9))
+    heads, width = b.choice((1, 2, 4)), b.choice((2, 4, 8))
+    length = b.choice((1, 3, 8, 9, 9, 70))
     dtype = b.choice((F32, F32, b.floating()))
     x = b.fitted(dtype, (1, length, heads * width))
     parts = []
@@ -63,6 +64,16 @@ def attention(b):
     scores = b.emit("Div", [scores, scalar(b, scores, width**0.5)])
     if b.chance(0.5):
         scores = b.emit("Add", [scores, b.fitted(dtype, (1, 1, length, length))])
+    if b.chance(0.5):
+        seen = np.tril(np.ones((length, length), bool), b.choice((0, 0, 0, 1, -1)))
+        if length > 2 and b.chance(0.1):
+            seen[1, 0] = False  # no causal mask
+        fill = np.array(b.choice((-np.inf, np.finfo(dtype).min)), dtype)
+        if b.chance(0.5):
+            scores = b.emit("Where", [b.constant(seen), scores, b.constant(fill)])
+        else:
+            added = np.where(seen, np.array(0, dtype), fill)
+            scores = b.emit("Add", [scores, b.constant(added)])
     y = b.emit("MatMul", [b.emit("Softmax", [scores], axis=-1), parts[2]])
     y = b.emit("Transpose", [y], perm=[0, 2, 1, 3])
     return b.emit("Reshape", [y, b.ints([0, 0, heads * width])])

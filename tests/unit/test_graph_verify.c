@@ -235,6 +235,11 @@ static void attention(void **state)
           NULL);
     check(QKV "%a = graph.attention %q, %k, %v, %bad {scale = 1.0} : tensor<2x6x5x8xf32>",
           "does not broadcast to scores 2x6x7x5");
+    check(QKV "%a = graph.attention %q, %k, %v {scale = 1.0, causal = [-2]} : tensor<2x6x5x8xf32>",
+          NULL);
+    check(QKV "%a = graph.attention %q, %k, %v {scale = 1.0, causal = [1, 2]} : "
+              "tensor<2x6x5x8xf32>",
+          "causal");
     check(QKV "%a = graph.attention %q, %k, %v {scale = 1.0} : tensor<2x5x6x8xf32>", "the result");
     check(QKV "%a = graph.attention %q, %q, %v {scale = 1.0} : tensor<2x6x5x8xf32>", "the values");
     check(QKV "%a = graph.attention %k, %q, %v {scale = 1.0} : tensor<2x3x7x8xf32>",

@@ -5,6 +5,8 @@ typedef struct sizes {
     int b, h, g, n, m, d, e;
     bool rows_first, softcap;
     double fill; /* NAN: the attribute is left out */
+    bool is_causal;
+    int causal;
 } sizes;
 
 static const double *element(const double *x, int b, int head, int heads, int row, int rows,
@@ -28,6 +30,8 @@ static void one_row(const sizes *s, int b, int h, int i, const double *const *in
         if (in[3][(long)j * s->n + i] == 0)
             score[j] = isnan(s->fill) ? -INFINITY : s->fill;
         score[j] += in[4][(long)j * s->n + i];
+        if (s->is_causal && j > i + s->causal)
+            score[j] = -INFINITY;
         largest = score[j] > largest || isnan(score[j]) ? score[j] : largest;
     }
     for (int j = 0; j < s->m; j++)
@@ -42,7 +46,7 @@ static void one_row(const sizes *s, int b, int h, int i, const double *const *in
 
 static void check_attention(const sizes *s, const double *const *in)
 {
-    char text[1024], fill[40] = "";
+    char text[1024], fill[40] = "", causal[40] = "";
     int results = s->b * s->h * s->n * s->e;
     double *want = zeros(results);
     for (int b = 0; b < s->b; b++)
@@ -54,16 +58,18 @@ static void check_attention(const sizes *s, const double *const *in)
             }
     if (!isnan(s->fill))
         snprintf(fill, sizeof fill, ", fill = %.1f", s->fill);
+    if (s->is_causal)
+        snprintf(causal, sizeof causal, ", causal = [%d]", s->causal);
     snprintf(text, sizeof text,
              "(%%q: tensor<%dx%dx%dx%dxf32>, %%k: tensor<%dx%dx%dx%dxf32>,"
              " %%v: tensor<%dx%dx%dx%dxf32>, %%m: tensor<%dx%dxbool>, %%a: tensor<1x1x%dx%dxf32>)"
              " -> tensor<%dx%dx%dx%dxf32> {"
-             " %%0 = graph.attention %%q, %%k, %%v, %%m, %%a {scale = 0.5%s%s%s}"
+             " %%0 = graph.attention %%q, %%k, %%v, %%m, %%a {scale = 0.5%s%s%s%s}"
              " : tensor<%dx%dx%dx%dxf32> return %%0 }",
              s->b, s->h, s->n, s->d, s->b, s->g, s->m, s->d, s->b, s->g, s->m, s->e, s->m, s->n,
              s->m, s->n, s->b, s->rows_first ? s->n : s->h, s->rows_first ? s->h : s->n, s->e,
              s->softcap ? ", softcap = 2.0" : "", fill, s->rows_first ? ", rows_first = true" : "",
-             s->b, s->rows_first ? s->n : s->h, s->rows_first ? s->h : s->n, s->e);
+             causal, s->b, s->rows_first ? s->n : s->h, s->rows_first ? s->h : s->n, s->e);
     check_values(text, in, (const double *[]){want}, 1e-5);
     free(want);
 }
@@ -93,9 +99,35 @@ static void sizes_of_all_kinds(void **state)
 {
     (void)state;
     static const sizes cases[] = {
-        {1, 1, 1, 1, 1, 1, 1, false, false, NAN},    {2, 4, 2, 5, 7, 3, 2, true, false, NAN},
-        {1, 2, 2, 33, 20, 4, 5, false, true, -3.0},  {1, 3, 1, 49, 49, 8, 8, true, false, -1e4},
-        {1, 1, 1, 17, 300, 2, 3, false, false, NAN}, {2, 2, 1, 20, 257, 3, 4, true, true, NAN},
+        {1, 1, 1, 1, 1, 1, 1, false, false, NAN, false, 0},
+        {2, 4, 2, 5, 7, 3, 2, true, false, NAN, false, 0},
+        {1, 2, 2, 33, 20, 4, 5, false, true, -3.0, false, 0},
+        {1, 3, 1, 49, 49, 8, 8, true, false, -1e4, false, 0},
+        {1, 1, 1, 17, 300, 2, 3, false, false, NAN, false, 0},
+        {2, 2, 1, 20, 257, 3, 4, true, true, NAN, false, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        inputs in = make_inputs(&cases[i]);
+        check_attention(&cases[i], (const double *const *)in.x);
+        free_inputs(&in);
+    }
+}
+
+/* Key j for query i iff j <= i + causal: in one tile, in several, with rows of queries that meet
+ * all keys, or none. */
+static void causal(void **state)
+{
+    (void)state;
+    static const sizes cases[] = {
+        {2, 4, 2, 5, 7, 3, 2, true, false, NAN, true, 0},
+        {1, 2, 1, 33, 20, 4, 5, false, true, NAN, true, 2},
+        {1, 2, 2, 70, 70, 2, 3, false, false, NAN, true, 0},
+        {1, 4, 2, 20, 300, 2, 3, true, false, -2.0, true, 280},
+        {1, 1, 1, 200, 130, 2, 2, false, false, NAN, true, 0},
+        {1, 1, 1, 90, 200, 2, 2, false, false, NAN, true, 64},
+        {1, 1, 1, 100, 100, 2, 2, false, false, NAN, true, -70}, /* rows of NaN */
+        {1, 1, 1, 20, 90, 2, 2, false, false, NAN, true, -100},  /* nothing else */
+        {1, 1, 1, 20, 90, 2, 2, false, false, NAN, true, 1000},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         inputs in = make_inputs(&cases[i]);
@@ -110,7 +142,7 @@ static void special_rows(void **state)
     (void)state;
     static const int keys[] = {20, 300};
     for (int k = 0; k < 2; k++) {
-        sizes s = {1, 1, 1, 6, keys[k], 2, 2, false, false, NAN};
+        sizes s = {1, 1, 1, 6, keys[k], 2, 2, false, false, NAN, false, 0};
         inputs in = make_inputs(&s);
         for (int j = 0; j < s.m; j++) {
             in.x[3][j * s.n] = 0;                /* row 0: no key at all */
@@ -153,9 +185,8 @@ static void narrow_elements(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_of_all_kinds),
-        cmocka_unit_test(special_rows),
-        cmocka_unit_test(no_keys),
+        cmocka_unit_test(sizes_of_all_kinds), cmocka_unit_test(causal),
+        cmocka_unit_test(special_rows),       cmocka_unit_test(no_keys),
         cmocka_unit_test(narrow_elements),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -420,6 +420,10 @@ static bool check_attention(const tw_graph_check *c)
         rows[1] = scores[3];
         rows[2] = heads;
     }
+    int64_t causal;
+    bool known;
+    if (tw_op_attr(c->op, "causal") && !tw_gv_ints_or_exprs(c, "causal", 1, &causal, &known))
+        return false;
     for (unsigned i = 3; i < c->op->n_operands; i++)
         if (!check_mask(c, i, scores))
             return false;
