@@ -32,6 +32,8 @@ static const char *const graph_passes[] = {
     "convert-layout,"
     "canonicalize,"
     "settle-layouts,"
+    "find-rolls,"
+    "sink-norms,"
     "fuse-attention,"
     "join-products,"
     "join-convolutions,"

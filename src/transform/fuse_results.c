@@ -86,6 +86,10 @@ static bool keeps_rows(const tw_op *op)
     switch (tw_graph_kind_of(op)) {
     case TW_GRAPH_TRANSPOSE:
         return tw_op_attr(op, "perm")->u.array.items[last]->u.integer == last;
+    case TW_GRAPH_TILE:
+        return from->dims[last] == op->results[0].type->dims[last];
+    case TW_GRAPH_SLICE:
+        return tw_op_attr(op, "steps")->u.array.items[last]->u.integer == 1;
     case TW_GRAPH_RESHAPE:
         return from->rank && from->dims[from->rank - 1] == op->results[0].type->dims[last];
     default:

@@ -6,6 +6,7 @@ static const tw_pass *const passes[] = {
     &tw_pass_convert_layout,
     &tw_pass_dce,
     &tw_pass_eliminate_common_subexpr,
+    &tw_pass_find_rolls,
     &tw_pass_fuse_attention,
     &tw_pass_fuse_ops,
     &tw_pass_integer_products,
@@ -16,6 +17,7 @@ static const tw_pass *const passes[] = {
     &tw_pass_pack_weights,
     &tw_pass_settle_layouts,
     &tw_pass_simplify_inference,
+    &tw_pass_sink_norms,
     &tw_pass_sink_reshapes,
 };
 

@@ -8,6 +8,7 @@ extern const tw_pass tw_pass_canonicalize;
 extern const tw_pass tw_pass_convert_layout;
 extern const tw_pass tw_pass_dce;
 extern const tw_pass tw_pass_eliminate_common_subexpr;
+extern const tw_pass tw_pass_find_rolls;
 extern const tw_pass tw_pass_fuse_attention;
 extern const tw_pass tw_pass_fuse_ops;
 extern const tw_pass tw_pass_integer_products;
@@ -18,6 +19,7 @@ extern const tw_pass tw_pass_nest_concats;
 extern const tw_pass tw_pass_pack_weights;
 extern const tw_pass tw_pass_settle_layouts;
 extern const tw_pass tw_pass_simplify_inference;
+extern const tw_pass tw_pass_sink_norms;
 extern const tw_pass tw_pass_sink_reshapes;
 
 /* What the `user` of a pipeline with these passes begins with, if there is one. */

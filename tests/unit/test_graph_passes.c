@@ -20,8 +20,8 @@
 
 static const char all_passes[] =
     "canonicalize,eliminate-common-subexpr,sink-reshapes,simplify-inference,canonicalize,"
-    "convert-layout,canonicalize,fuse-attention,join-products,join-convolutions,"
-    "pack-weights{panel=8},"
+    "convert-layout,canonicalize,find-rolls,sink-norms,fuse-attention,join-products,"
+    "join-convolutions,pack-weights{panel=8},"
     "eliminate-common-subexpr,dce,fuse-ops";
 
 static const char *const pipelines[] = {
@@ -36,6 +36,8 @@ static const char *const pipelines[] = {
     "fuse-attention",
     "join-products",
     "join-convolutions",
+    "find-rolls",
+    "sink-norms",
     all_passes,
 };
 enum { N_PIPELINES = sizeof pipelines / sizeof *pipelines };
