@@ -32,6 +32,24 @@ static const tw_fuse_node *maker(const tw_fuser *f, const tw_value *value)
     return number && tw_fuse_is_kernel_op(op) ? &f->nodes.data[number - 1] : NULL;
 }
 
+/* A reshape lies between: what would keep the two apart without it, or the reshape. */
+static tw_fuse_why through_view(const tw_fuser *f, const tw_fuse_node *node, const tw_op *user)
+{
+    const tw_fuse_group *group = &f->groups.data[node->group];
+    tw_fuse_why why = TW_FUSE_WHY_JOINS;
+    if (group->kind == TW_FUSE_OPAQUE || !tw_fuse_is_kernel_op(user) ||
+        user->def->fusion == TW_FUSE_OPAQUE)
+        return TW_FUSE_WHY_OPAQUE;
+    if (group->kind == TW_FUSE_COMPLEX || group->kind == TW_FUSE_REDUCTION)
+        why = tw_fuse_fits_epilogue(f, user, f->nodes.data[group->anchor].op);
+    else if (user->def->fusion == TW_FUSE_COMPLEX)
+        return TW_FUSE_WHY_COMPLEX_LAST;
+    if (why != TW_FUSE_WHY_JOINS && why != TW_FUSE_WHY_SHAPE)
+        return why;
+    int n = tw_fuse_number(f, user);
+    return n >= 0 && f->nodes.data[n].epilogue ? TW_FUSE_WHY_TAKEN : TW_FUSE_WHY_VIEW;
+}
+
 tw_fuse_why tw_fuse_why_apart(const tw_fuser *f, const tw_value *value, const tw_op *user)
 {
     const tw_fuse_node *node = maker(f, value);
@@ -39,7 +57,7 @@ tw_fuse_why tw_fuse_why_apart(const tw_fuser *f, const tw_value *value, const tw
     while (node && node->group < 0)
         node = maker(f, tw_operand(node->op, 0));
     if (!node || view)
-        return node ? TW_FUSE_WHY_VIEW : TW_FUSE_WHY_JOINS;
+        return node ? through_view(f, node, user) : TW_FUSE_WHY_JOINS;
     if (node->why != TW_FUSE_WHY_JOINS)
         return node->why;
     const tw_fuse_group *group = &f->groups.data[node->group];
