@@ -21,7 +21,16 @@
  * few rows, %j being the variable of a loop that is to be unrolled, gets code for each number of
  * rows, as no row's condition is then left to be asked:
  *
- *     loop.if (n - %i * 6 - 6) { 6 rows } else { loop.if (n - %i * 6 - 5) { 5 rows } else { … */
+ *     loop.if (n - %i * 6 - 6) { 6 rows } else { loop.if (n - %i * 6 - 5) { 5 rows } else { …
+ *
+ * A loop over tiles that is annotated "partition" takes care of its last one, which the loops
+ * around leave to it, and which has one number of rows, that follows from the condition:
+ *
+ *     loop.for %i { … where (1023 - %b * 518 - %i * 14 - %j) … }                     %j in 0..13
+ * becomes
+ *     loop.for %i { loop.if (1010 - %b * 518 - %i * 14) { 14 rows }
+ *                   else { loop.if (1022 - %b * 518 - %i * 14) { 2 rows } } }
+ */
 #include "lower/flat.h"
 
 #include "base/arena.h"
@@ -30,6 +39,9 @@
 #include "dialect/loop/index_map.h"
 #include "dialect/loop/loop.h"
 #include "dialect/loop/loop_ranges.h"
+#include "ir/expr_impl.h"
+
+#include <string.h>
 
 /* Copies stop when the kernel has grown to that many operations. */
 enum { MAX_KERNEL_OPS = 6000, MAX_CONDITIONS = 16, MAX_ROWS = 8, MAX_ROW_OPS = 3000 };
@@ -43,6 +55,8 @@ typedef struct conditions {
     unsigned n;
     tw_expr rows; /* of a tile: holds when all of them are there; or NULL */
     int64_t n_rows;
+    tw_op *row_loops[MAX_CONDITIONS]; /* over so many rows of a tile, to be unrolled */
+    unsigned n_row_loops;
 } conditions;
 
 typedef struct specializer {
@@ -107,13 +121,32 @@ static bool is_open(const tw_op *loop)
     return !tw_expr_is_const(tw_op_attr(loop, "bounds")->u.map.exprs[1]);
 }
 
+static bool is_partitioned(const tw_op *loop)
+{
+    tw_attr annotations = tw_op_attr(loop, "annotations");
+    for (size_t i = 0; annotations && i < annotations->u.dict.n; i++)
+        if (strcmp(annotations->u.dict.items[i].name, "partition") == 0)
+            return true;
+    return false;
+}
+
 /* Whether conditions that vary with the value are left to its own loop: of a window at the edges of
  * an image whose size is not known few steps are outside, and each step asks once for all it does.
  */
 static bool asks_inside(const specializer *s, const tw_value *value)
 {
     const tw_op *loop = value->region ? value->region->parent : NULL;
-    return is_open(s->loop) && loop && tw_is_for_kind(loop, "serial");
+    return loop && tw_is_for_kind(loop, "serial") && (is_open(s->loop) || is_partitioned(loop));
+}
+
+/* Too many are noticed later. */
+static void add_row_loop(conditions *c, tw_op *loop)
+{
+    for (unsigned i = 0; i < c->n_row_loops; i++)
+        if (c->row_loops[i] == loop)
+            return;
+    if (c->n_row_loops < MAX_CONDITIONS)
+        c->row_loops[c->n_row_loops++] = loop;
 }
 
 /* Restates one condition of `op` at the level of the loop's body, if its inner terms separate. */
@@ -151,11 +184,15 @@ static void restate(specializer *s, tw_op *op, unsigned first, unsigned n, tw_ex
         if (coefficients[i])
             rows =
                 rows == 0 && coefficients[i] == -1 ? unrolled_trips(tw_operand(op, first + i)) : -1;
-    if (counts && is_open(s->loop) && tw_is_loop(op, TW_LOOP_IF) && rows > s->found.n_rows &&
-        rows <= MAX_ROWS) {
+    bool few = is_open(s->loop) && rows <= MAX_ROWS;
+    if (counts && tw_is_loop(op, TW_LOOP_IF) && rows > s->found.n_rows &&
+        (few || is_partitioned(s->loop))) {
         s->found.rows = at_least;
         s->found.n_rows = rows;
     }
+    for (unsigned i = 0; i < n && is_partitioned(s->loop); i++)
+        if (coefficients[i] == -1)
+            add_row_loop(&s->found, tw_operand(op, first + i)->region->parent);
 }
 
 static bool collect_conditions(tw_op *op, void *data)
@@ -403,6 +440,43 @@ static void double_body(specializer *s)
     tw_simplify_loops(s->ctx, branch);
 }
 
+/* The body for whole tiles and for the rest of one, when all conditions are about that, and how
+ * many rows it has can be told; else false. */
+static bool partition(specializer *s)
+{
+    tw_context *ctx = s->ctx;
+    conditions *c = &s->found;
+    if (!is_partitioned(s->loop) || c->n != 1 || !c->n_rows || c->n_row_loops == MAX_CONDITIONS)
+        return false;
+    for (unsigned i = 0; i < c->n_row_loops; i++)
+        if (unrolled_trips(c->row_loops[i]->regions[0].args[0]) != c->n_rows)
+            return false;
+    tw_sum sum;
+    tw_sum_init(&sum);
+    tw_sum_add(&sum, c->rows, 1);
+    for (size_t i = 0; i < sum.n; i++)
+        if (sum.terms[i].coef % c->n_rows)
+            return false;
+    int64_t rest = tw_mod_i64(sum.constant, c->n_rows);
+    tw_region *body = &s->loop->regions[0];
+    tw_op *first = body->first;
+    tw_builder b = {ctx, body, first, s->loop->loc};
+    tw_op *branch = branch_on(s, &b, &c->rows, 1);
+    copy_to(s, first, &branch->regions[0]);
+    tw_builder at = tw_builder_at_end(ctx, &branch->regions[1], s->loop->loc);
+    tw_expr enough = tw_expr_addc(ctx, c->rows, c->n_rows - rest);
+    tw_region *to = &branch_on(s, &at, &enough, 1)->regions[0];
+    s->ops += size_of(s->loop);
+    for (unsigned i = 0; i < c->n_row_loops; i++)
+        set_bounds(ctx, c->row_loops[i], tw_expr_const(ctx, 0), tw_expr_const(ctx, rest));
+    for (tw_op *op = first, *next; op; op = next) {
+        next = op->next;
+        tw_op_insert(op, to, NULL);
+    }
+    tw_simplify_loops(ctx, branch);
+    return true;
+}
+
 /* Whether the loop is, or stands in, an edge that cutting has left: little is done there. */
 static bool is_at_edge(const specializer *s, const tw_op *loop)
 {
@@ -425,6 +499,11 @@ static bool specialize_loop(specializer *s, tw_op *loop)
     tw_walk(loop, collect_conditions, s);
     if (!s->found.n)
         return false;
+    if (!tw_map_get_ptr(&s->doubled, loop) && partition(s)) {
+        tw_map_put_ptr(&s->doubled, loop, loop);
+        s->changes++;
+        return false;
+    }
     if (!parallel && (cut(s) || cut_symbolic(s))) {
         s->changes++;
         return true;

@@ -5,6 +5,7 @@
  *     for %i {
  *       block "sum_init" (%vi = %i) { %T[%vi] = 0 }
  *       for %k { block "sum" (%vi = %i, %vk: reduce = %k) { … } } } */
+#include "ir/expr_impl.h"
 #include "schedule/schedule_impl.h"
 
 #include <string.h>
@@ -14,13 +15,35 @@ typedef struct plan {
     unsigned level; /* of the loop in the block's nest */
 } plan;
 
-/* Whether each store of the init tells the loop apart: else repeated init would be lost. */
-static bool told_apart(tw_context *ctx, const tw_block_info *b, unsigned level)
+/* The sum without its terms that only the first `outer` loops vary. */
+static tw_expr within(tw_context *ctx, tw_expr e, unsigned outer, unsigned n_loops)
 {
+    tw_sum all, inner;
+    tw_sum_init(&all);
+    tw_sum_init(&inner);
+    tw_sum_add(&all, e, 1);
+    for (size_t i = 0; i < all.n; i++) {
+        bool uses_outer = false, uses_inner = false;
+        for (unsigned d = 0; d < n_loops; d++)
+            *(d < outer ? &uses_outer : &uses_inner) |= tw_expr_uses_dim(all.terms[i].key, d);
+        if (uses_inner || !uses_outer)
+            tw_sum_add_term(&inner, all.terms[i].key, all.terms[i].coef);
+    }
+    return tw_sum_build(ctx, &inner);
+}
+
+/* Whether each store of the init tells loop `level` apart: else repeated init would be lost. The
+ * first `outer` loops stay around the init, so it is about one iteration of them, any. */
+static bool told_apart(tw_context *ctx, const tw_block_info *b, unsigned outer, unsigned level)
+{
+    tw_expr known[TW_MAX_RANK];
     for (unsigned i = 0; i < b->n_accesses; i++) {
         const tw_block_access *a = &b->accesses[i];
-        if (a->store && a->init &&
-            !tw_determines(ctx, a->loops, a->rank, b->nest.ranges, b->nest.n, level))
+        if (!a->store || !a->init)
+            continue;
+        for (unsigned k = 0; k < a->rank; k++)
+            known[k] = a->loops[k] ? within(ctx, a->loops[k], outer, b->nest.n) : NULL;
+        if (!tw_determines(ctx, known, a->rank, b->nest.ranges, b->nest.n, level))
             return false;
     }
     return true;
@@ -46,7 +69,7 @@ static bool check_loops(const tw_step *step, const plan *p)
         if (reduce && tw_loop_is_spatial(b, i))
             return tw_step_refuse(step, "loop %%%s runs through results and reduction at once",
                                   name);
-        if (!reduce && !told_apart(step->ctx, b, i))
+        if (!reduce && !told_apart(step->ctx, b, p->level, i))
             return tw_step_refuse(step, "block \"%s\" starts again in each iteration of loop %%%s",
                                   b->name, name);
         for (unsigned k = 0; !reduce && k < b->nest.loops[i]->n_operands; k++)

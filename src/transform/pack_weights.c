@@ -14,6 +14,13 @@
  *   %p = words of four bytes along K                  // N/16 x K/4 x 16 of i32
  *   %1 = graph.matmul (words %x), %p {b_panel = 16, dot = true}
  *
+ * Operands that are not constants but transposed are put straight where many tiles read them, whose
+ * rows would be scattered over memory:
+ *
+ *   %1 = graph.matmul %x, %y {transpose_b = true}
+ *     =>
+ *   %1 = graph.matmul %x, (transpose %y)
+ *
  * A panel of a convolution is of one group. Depthwise kernels get their channels last. Where the
  * data is in blocks of channels (NCHW16c), so are the weights: [O/p, I/c, spatial…, c, p] for
  * blocks of c and p. The packing is operations on constants, which fold-constants evaluates.
@@ -132,6 +139,43 @@ static bool pack_matmul(tw_rewriter *rw, tw_op *op, const void *data)
     return true;
 }
 
+/* ---- Transposed operands ---- */
+
+/* Fewer rows do not pay for the pass over the other operand; a transposed left operand is read
+ * well, a few neighbours at a time, as long as it stays in a cache. */
+enum { STRAIGHT_ROWS = 8, NEAR_ELEMENTS = 256 << 10 };
+
+static bool make_straight(tw_rewriter *rw, tw_op *op, unsigned i, const char *attr)
+{
+    tw_value *x = tw_operand(op, i);
+    tw_builder *b = tw_rw_builder(rw, op);
+    int64_t perm[TW_MAX_RANK];
+    unsigned rank = x->type->rank;
+    for (unsigned k = 0; k < rank; k++)
+        perm[k] = k;
+    perm[rank - 2] = rank - 1;
+    perm[rank - 1] = rank - 2;
+    tw_op_set_operand(op, i, transpose(b, x, perm));
+    tw_op_set_attr(op, attr, NULL);
+    tw_rw_changed(rw, op);
+    return true;
+}
+
+static bool straighten(tw_rewriter *rw, tw_op *op, const void *data)
+{
+    (void)data;
+    const tw_type a = tw_operand(op, 0)->type, b = tw_operand(op, 1)->type;
+    const tw_type c = op->results[0].type;
+    int64_t size;
+    if (!tw_type_is_static(a) || !tw_type_is_static(b) || tw_op_attr(op, "b_panel") ||
+        tw_type_dim(c, c->rank - 2) < STRAIGHT_ROWS || tw_type_dim(c, c->rank - 1) < STRAIGHT_ROWS)
+        return false;
+    if (tw_op_bool(op, "transpose_b", false) && !has_weights(op))
+        return make_straight(rw, op, 1, "transpose_b");
+    return tw_op_bool(op, "transpose_a", false) && tw_type_static_count(a, &size) &&
+           size > NEAR_ELEMENTS && make_straight(rw, op, 0, "transpose_a");
+}
+
 /* O, I, spatial… -> O/p, p, I, spatial… -> O/p, spatial…, I, p. */
 static tw_value *conv_panels(tw_builder *b, tw_value *w, int64_t p)
 {
@@ -244,9 +288,10 @@ static bool run(tw_pass_run *pass)
                         (long long)panel);
     const tw_pattern patterns[] = {
         {"pack-matmul", &tw_graph_ops[TW_GRAPH_MATMUL], 1, pack_matmul, &panel},
+        {"straighten-matmul", &tw_graph_ops[TW_GRAPH_MATMUL], 1, straighten, NULL},
         {"pack-conv", &tw_graph_ops[TW_GRAPH_CONV], 1, pack_conv, &panel},
     };
-    tw_rewrite_greedily(pass->ctx, pass->root, patterns, 2, pass->max_changes, &pass->changes);
+    tw_rewrite_greedily(pass->ctx, pass->root, patterns, 3, pass->max_changes, &pass->changes);
     return true;
 }
 

@@ -57,6 +57,21 @@ def fused_matmul():
                    {"transA": ta, "transB": tb, "alpha": 0.25})
 
 
+def large_matmul():
+    """Sizes around the ends of register tiles and blocks, with and without pieces of the sum."""
+    for m, n, k in ((1, 33, 700), (13, 31, 17), (15, 65, 40), (27, 48, 129), (57, 100, 64),
+                    (1037, 40, 1030), (1027, 33, 1024), (266, 97, 4099), (533, 64, 2050),
+                    (2100, 3, 512), (64, 0, 1030), (0, 64, 9), (40, 64, 0)):
+        yield Case("FusedMatMul", [rand(m, k), rand(k, n)])
+    for ta, tb in ((1, 0), (0, 1), (1, 1)):
+        a, b = rand(1030, 1026), rand(1026, 40)
+        yield Case("FusedMatMul", [a.T if ta else a, b.T if tb else b],
+                   {"transA": ta, "transB": tb})
+    yield Case("FusedGemm", [rand(1037, 1030), rand(1030, 40), rand(40)], {"activation": "Relu"})
+    yield Case("FusedMatMul", [rand(2, 1037, 1030), rand(1030, 40)])
+    yield Case("FusedMatMul", [rand(2, 300, 2050), rand(2, 2050, 70)], const=(1,))
+
+
 ACTIVATIONS = {"Relu": [], "Tanh": [], "Sigmoid": [], "LeakyRelu": [0.2], "Clip": [-0.25, 0.5],
                "HardSigmoid": [0.3, 0.4]}
 GEMM_ACTIVATIONS = {"Relu": {}, "Tanh": {}, "Sigmoid": {}, "LeakyRelu": {"alpha": 0.2},
@@ -128,6 +143,7 @@ def cases():
     yield from plain()
     yield from activations()
     yield from fused_matmul()
+    yield from large_matmul()
     yield from fused_gemm()
     yield from fused_conv()
     yield from nhwc_conv()

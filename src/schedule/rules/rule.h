@@ -22,6 +22,8 @@ typedef struct tw_rule {
  * primitive refuses. */
 bool tw_rule_fits_tiles(const tw_rule *r);
 bool tw_rule_tiles(tw_rule *r);
+bool tw_rule_fits_blocks(const tw_rule *r);
+bool tw_rule_blocks(tw_rule *r);
 bool tw_rule_fits_rows(const tw_rule *r);
 bool tw_rule_rows(tw_rule *r);
 bool tw_rule_nests(tw_rule *r);
@@ -62,6 +64,23 @@ bool tw_rule_parallelize(tw_rule *r, tw_value **loops, unsigned *n, unsigned joi
  * they are. `after`: the element-wise block that alone reads its results, or NULL. */
 bool tw_rule_tile_inner(tw_rule *r, const tw_rule_block *main, const tw_rule_block *after,
                         unsigned first);
+
+/* ---- Register tiles ---- */
+
+typedef struct tw_rule_tile {
+    int v, r; /* iteration variables; r is -1 when there is only one axis */
+    unsigned lanes, vectors, rows;
+    bool padded; /* v runs on to a multiple of the tile's width */
+} tw_rule_tile;
+
+/* The tile of a reduction that takes least time; its first `first` loops stay as they are. */
+tw_rule_tile tw_choose_tile(const tw_rule *r, const tw_rule_block *b, unsigned first);
+
+/* The kernel's reduction if it has one alone, or NULL. */
+const tw_rule_block *tw_only_reduction(const tw_kernel_blocks *k);
+/* The block that reads the reduction's result, or NULL; false when there is more to it. */
+bool tw_find_epilogue(const tw_kernel_blocks *k, const tw_rule_block *main,
+                      const tw_rule_block **epilogue);
 
 int64_t tw_rule_extent(const tw_rule *r, tw_value *loop);
 

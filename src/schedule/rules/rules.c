@@ -16,6 +16,7 @@ static const struct {
     bool (*apply)(tw_rule *r);
 } rules[] = {
     {"shared", tw_rule_fits_shared, tw_rule_shared},
+    {"blocks", tw_rule_fits_blocks, tw_rule_blocks},
     {"tiles", tw_rule_fits_tiles, tw_rule_tiles},
     {"rows", tw_rule_fits_rows, tw_rule_rows},
     {"nests", NULL, tw_rule_nests},

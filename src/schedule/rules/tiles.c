@@ -22,21 +22,19 @@ enum {
     MAX_ROWS = 30,
     MAX_OPEN_ROWS = 8,
     MAX_VECTORS = 8,
-    FMA_LATENCY = 4,
-    L2_BYTES = 24,
+    FMA_LATENCY = 5,  /* 4, and what it takes to find the next one that is ready */
+    TILE_CYCLES = 10, /* to start and end a tile */
+    L2_BYTES = 24,    /* a cycle, of memory read in order */
+    STRIDED_BYTES = 12,
     SMALL_REDUCTION = 4,
     WHOLE_ROWS = 8,
     PACKED_REDUCTION = 16, /* weights in a word */
     MASKED_COST = 5
 };
 
-typedef struct tile {
-    int v, r; /* iteration variables; r is -1 when there is only one axis */
-    unsigned lanes, vectors, rows;
-    bool padded; /* v runs on to a multiple of the tile's width */
-} tile;
+typedef tw_rule_tile tile;
 
-static const tw_rule_block *only_reduction(const tw_kernel_blocks *k)
+const tw_rule_block *tw_only_reduction(const tw_kernel_blocks *k)
 {
     const tw_rule_block *found = NULL;
     for (unsigned i = 0; i < k->n; i++)
@@ -48,9 +46,8 @@ static const tw_rule_block *only_reduction(const tw_kernel_blocks *k)
     return found;
 }
 
-/* The block that reads the reduction's result, or NULL; false when there is more to it. */
-static bool find_epilogue(const tw_kernel_blocks *k, const tw_rule_block *main,
-                          const tw_rule_block **epilogue)
+bool tw_find_epilogue(const tw_kernel_blocks *k, const tw_rule_block *main,
+                      const tw_rule_block **epilogue)
 {
     *epilogue = NULL;
     if (!tw_is_internal(main->store->buffer))
@@ -61,11 +58,11 @@ static bool find_epilogue(const tw_kernel_blocks *k, const tw_rule_block *main,
 
 bool tw_rule_fits_tiles(const tw_rule *r)
 {
-    const tw_rule_block *main = only_reduction(r->k), *epilogue;
+    const tw_rule_block *main = tw_only_reduction(r->k), *epilogue;
     if (!main || !main->store || main->sequential || main->has_loops || main->store->indirect)
         return false;
     int v = tw_contiguous_iter(main, main->store);
-    return v >= 0 && !main->reduce[v] && find_epilogue(r->k, main, &epilogue);
+    return v >= 0 && !main->reduce[v] && tw_find_epilogue(r->k, main, &epilogue);
 }
 
 /* Whether some load is the same for all steps of axis i but differs along v. */
@@ -154,11 +151,14 @@ static double stream_cycles(const tw_rule *r, const tw_rule_block *b, const tile
             continue;
         double step = t->vectors * t->lanes * tw_elem_bits(x->buffer->type->elem) / 8.0;
         double panel = step;
+        bool strided = false;
         for (unsigned i = 0; i < b->n_iters; i++)
-            if (b->reduce[i] && x->uses >> i & 1)
+            if (b->reduce[i] && x->uses >> i & 1) {
                 panel *= (double)b->extent[i];
+                strided |= x->stride[i] > (int64_t)t->vectors * t->lanes;
+            }
         if (panel > r->target->l1_bytes * 0.5)
-            cycles += step / L2_BYTES;
+            cycles += step / (strided ? STRIDED_BYTES : L2_BYTES);
     }
     return cycles;
 }
@@ -168,16 +168,27 @@ static bool is_open(const tw_rule_block *b, const tile *t)
     return t->r >= 0 && !tw_expr_is_const(b->size[t->r]);
 }
 
+/* Cycles of a tile beside its multiply-adds, for each step of the sum. */
+static double start_cycles(const tw_rule_block *b, const tile *t, unsigned rows)
+{
+    double steps = 1;
+    for (unsigned i = 0; i < b->n_iters; i++)
+        if (b->reduce[i])
+            steps *= (double)b->extent[i];
+    return (TILE_CYCLES + rows * t->vectors) / (steps > 1 ? steps : 1);
+}
+
 /* Along r, of which there are `extent`: whole tiles, and the rest. */
 static double cycles_of_rows(const tw_rule *r, const tw_rule_block *b, const tile *t,
                              int64_t extent)
 {
     unsigned left = (unsigned)(extent % t->rows);
     int64_t whole = extent / t->rows;
-    double tile = step_cycles(b, t, t->rows), least = 0;
-    if (is_open(b, t) && whole + (left > 0) > 1)
+    double tile = step_cycles(b, t, t->rows) + start_cycles(b, t, t->rows), least = 0;
+    if (t->r >= 0 && whole + (left > 0) > 1)
         least = stream_cycles(r, b, t);
-    return (double)whole * (tile > least ? tile : least) + (left ? step_cycles(b, t, left) + 1 : 0);
+    return (double)whole * (tile > least ? tile : least) +
+           (left ? step_cycles(b, t, left) + start_cycles(b, t, left) + 1 : 0);
 }
 
 /* All rows; of a symbolic extent a row where there are few of them, and many: all count alike. */
@@ -219,7 +230,7 @@ static void consider(const tw_rule *r, const tw_rule_block *b, tile t, tile *bes
     }
 }
 
-static tile choose_tile(const tw_rule *r, const tw_rule_block *b, unsigned first)
+tile tw_choose_tile(const tw_rule *r, const tw_rule_block *b, unsigned first)
 {
     tile best = {.v = tw_contiguous_iter(b, b->store), .vectors = 1, .rows = 1};
     best.r = choose_rows_axis(b, best.v, first);
@@ -375,7 +386,7 @@ static bool make_nest(tw_rule *r, const tw_rule_block *b, unsigned first, const 
 static bool tile_block(tw_rule *r, const tw_rule_block *main, const tw_rule_block *after,
                        unsigned first, nest *n)
 {
-    tile t = choose_tile(r, main, first);
+    tile t = tw_choose_tile(r, main, first);
     tw_value *block = tw_sched_get_block(r->s, main->name), *epilogue;
     if (after) {
         epilogue = tw_sched_get_block(r->s, after->name);
@@ -412,8 +423,8 @@ bool tw_rule_tile_inner(tw_rule *r, const tw_rule_block *main, const tw_rule_blo
 
 bool tw_rule_tiles(tw_rule *r)
 {
-    const tw_rule_block *main = only_reduction(r->k), *after;
-    find_epilogue(r->k, main, &after);
+    const tw_rule_block *main = tw_only_reduction(r->k), *after;
+    tw_find_epilogue(r->k, main, &after);
     nest n = {.n_outer = 0};
     if (!tile_block(r, main, after, 0, &n))
         return false;
