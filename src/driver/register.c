@@ -3,6 +3,7 @@
 
 #include "dialect/register.h"
 #include "driver/fold_constants.h"
+#include "interp/check_threads.h"
 #include "lower/flat.h"
 #include "lower/lower_passes.h"
 #include "lower/to_loops.h"
@@ -16,6 +17,7 @@ static const tw_pass *const passes[] = {
     &tw_pass_specialize_loops, &tw_pass_vectorize_loops,  &tw_pass_unroll_loops,
     &tw_pass_simplify_loops,   &tw_pass_hoist_divisions,  &tw_pass_place_allocs,
     &tw_pass_hoist_workspace,  &tw_pass_order_calls,      &tw_pass_plan_memory,
+    &tw_pass_map_threads,      &tw_pass_check_threads,
 };
 
 bool tw_register_all(tw_context *ctx)

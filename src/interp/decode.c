@@ -216,6 +216,7 @@ tw_program *tw_decode(tw_machine *m, const tw_op *op)
     else
         program->body = tw_decode_region(d, region);
     program->slots = d->slots.data;
+    program->n_slots = d->slots.len;
     tw_map_put_ptr(&m->programs, op, program);
     m->kernel = caller;
     return program;

@@ -1,5 +1,6 @@
 /* decode_op.c: the instructions of each operation of the loop dialect. */
 #include "interp/decode.h"
+#include "interp/threads.h"
 
 #include "base/checked.h"
 #include "dialect/core/core.h"
@@ -181,11 +182,16 @@ static void decode_alloc(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
         return;
     }
     tw_membuf *buffer = tw_decode_new_buffer(d, op, &op->results[0]);
-    size_t bytes;
-    if (!tw_elem_bytes(buffer->elem, buffer->count, &bytes))
+    size_t bytes, copies = 1;
+    if (d->m->threads && !strcmp(buffer->value->type->scope, "local")) {
+        buffer->thread_stride = buffer->count + (buffer->count & 1); /* 4-bit ones share no byte */
+        copies = d->m->threads->n;
+    }
+    size_t count = copies > 1 ? buffer->thread_stride * copies : buffer->count;
+    if (!tw_elem_bytes(buffer->elem, count, &bytes))
         tw_machine_fail(d->m, op, "the buffer is too large");
     buffer->data = tw_arena_alloc(d->arena, bytes);
-    buffer->written = TW_NEW_ARRAY(d->arena, uint32_t, buffer->count);
+    buffer->written = TW_NEW_ARRAY(d->arena, uint32_t, count);
     tw_decode_emit(d, out, tw_exec_alloc, op, 0)->extra = buffer;
 }
 
@@ -397,6 +403,9 @@ void tw_decode_op(tw_decoder *d, tw_instr_vec *out, const tw_op *op)
         return;
     case TW_LOOP_IF:
         decode_if(d, out, op);
+        return;
+    case TW_LOOP_BARRIER:
+        tw_decode_emit(d, out, tw_exec_barrier, op, 0);
         return;
     case TW_LOOP_LOAD:
     case TW_LOOP_STORE:

@@ -1,10 +1,10 @@
 /* exec_control.c: loops, blocks, conditions and calls of the interpreter, and the control flow
  * between calls. */
-#include "interp/machine.h"
+#include "interp/threads.h"
 
 #include <string.h>
 
-static void spend(tw_machine *m, const tw_op *op, uint64_t steps)
+void tw_machine_spend(tw_machine *m, const tw_op *op, uint64_t steps)
 {
     m->steps += steps;
     if (m->max_steps && m->steps > m->max_steps)
@@ -29,7 +29,7 @@ static void run_serial(tw_machine *m, const tw_instr *in, int64_t lower, int64_t
 {
     const tw_loop_code *loop = in->extra;
     for (int64_t i = lower; i < upper; i += loop->step) {
-        spend(m, in->op, loop->body.n + 1);
+        tw_machine_spend(m, in->op, loop->body.n + 1);
         m->r[loop->variable].i = i;
         tw_run_code(m, &loop->body);
     }
@@ -43,7 +43,7 @@ static void run_parallel(tw_machine *m, const tw_instr *in, int64_t lower, int64
     uint32_t outer_stamp = m->stamp, outer_base = m->parallel_base;
     m->parallel_base = m->last_stamp;
     for (int64_t n = 0; n < trips; n++) {
-        spend(m, in->op, loop->body.n + 1);
+        tw_machine_spend(m, in->op, loop->body.n + 1);
         if (m->last_stamp == UINT32_MAX - 1)
             tw_machine_fail(m, in->op, "more parallel iterations than can be told apart");
         m->stamp = ++m->last_stamp;
@@ -65,11 +65,9 @@ void tw_exec_for(tw_machine *m, const tw_instr *in)
         run_serial(m, in, lower, upper);
 }
 
-void tw_exec_block(tw_machine *m, const tw_instr *in)
+bool tw_block_enter(tw_machine *m, const tw_instr *in)
 {
     const tw_block_code *block = in->extra;
-    if (!all_hold(m, &block->where))
-        return;
     bool first = true;
     for (unsigned i = 0; i < block->n; i++) {
         int64_t v = m->r[block->bindings[i].slot].i;
@@ -82,10 +80,25 @@ void tw_exec_block(tw_machine *m, const tw_instr *in)
         m->r[block->first + i].i = v;
         first = first && (!block->reduce[i] || v == 0);
     }
-    spend(m, in->op, block->body.n);
-    if (first)
+    tw_machine_spend(m, in->op, block->body.n);
+    return first;
+}
+
+void tw_exec_block(tw_machine *m, const tw_instr *in)
+{
+    const tw_block_code *block = in->extra;
+    if (!all_hold(m, &block->where))
+        return;
+    if (tw_block_enter(m, in))
         tw_run_code(m, &block->init);
     tw_run_code(m, &block->body);
+}
+
+/* Loops run one after another without threads: nobody to wait for. */
+void tw_exec_barrier(tw_machine *m, const tw_instr *in)
+{
+    (void)m;
+    (void)in;
 }
 
 void tw_exec_if(tw_machine *m, const tw_instr *in)
@@ -102,6 +115,8 @@ void tw_run_program(tw_machine *m, tw_program *program)
     m->kernel = program->op;
     if (program->function)
         tw_run_function(m, program);
+    else if (m->threads)
+        tw_threads_run(m, program);
     else
         tw_run_code(m, &program->body);
     m->r = slots;
@@ -163,7 +178,7 @@ void tw_exec_core_loop(tw_machine *m, const tw_instr *in)
     int64_t trips;
     memcpy(&trips, single(m, in, code->trips, sizeof trips), sizeof trips);
     for (int64_t i = 0; i < trips && condition_holds(m, in); i++) {
-        spend(m, in->op, code->regions[0].n + 1);
+        tw_machine_spend(m, in->op, code->regions[0].n + 1);
         memcpy((char *)number->data + number->offset * sizeof i, &i, sizeof i);
         if (number->written)
             number->written[number->offset] = m->stamp;

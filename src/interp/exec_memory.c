@@ -1,5 +1,5 @@
 /* exec_memory.c: loads, stores, allocations and views of the interpreter, all checked. */
-#include "interp/machine.h"
+#include "interp/threads.h"
 
 #include <string.h>
 
@@ -41,7 +41,8 @@ static inline size_t element(tw_machine *m, const tw_instr *in, const tw_mem_acc
     if ((size_t)at >= buffer->limit - buffer->offset)
         tw_machine_fail(m, in->op, "element %lld of '%s' lies beyond its memory", (long long)at,
                         buffer_name(buffer));
-    return buffer->offset + (size_t)at;
+    size_t own = buffer->thread_stride ? m->threads->current * buffer->thread_stride : 0;
+    return buffer->offset + (size_t)at + own;
 }
 
 static inline void check_read(tw_machine *m, const tw_instr *in, const tw_membuf *buffer, size_t at)
@@ -55,12 +56,16 @@ static inline void check_read(tw_machine *m, const tw_instr *in, const tw_membuf
                         "load of '%s' reads element %zu, which another iteration of "
                         "the parallel loop wrote",
                         buffer_name(buffer), at - buffer->offset);
+    if (m->threads)
+        tw_threads_touch(m, in, buffer, at, false);
 }
 
 static inline void mark_write(tw_machine *m, const tw_instr *in, const tw_membuf *buffer, size_t at)
 {
     if (buffer->read_only)
         tw_machine_fail(m, in->op, "store to '%s', which is only read", buffer_name(buffer));
+    if (m->threads)
+        tw_threads_touch(m, in, buffer, at, true);
     if (!buffer->written)
         return;
     uint32_t stamp = buffer->written[at];
@@ -186,6 +191,7 @@ void tw_exec_view(tw_machine *m, const tw_instr *in)
     to->written = from->written;
     to->offset = from->offset + (size_t)in->imm;
     to->limit = from->limit;
+    to->thread_stride = from->thread_stride;
     to->read_only = from->read_only;
 }
 

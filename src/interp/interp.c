@@ -1,7 +1,7 @@
 /* interp.c: entry points of the interpreter: binding of arguments, failures, final checks. */
 #include "interp/interp.h"
 
-#include "interp/machine.h"
+#include "interp/threads.h"
 #include "ir/elem_data.h"
 #include "ir/scratch.h"
 
@@ -68,10 +68,20 @@ static void run(tw_machine *m, const tw_op *op, const tw_interp_buffer *buffers,
     for (tw_op *o = op->region ? op->region->first : NULL; o; o = o->next)
         if (o->def->traits & TW_TRAIT_SYMBOL)
             tw_map_put_str(&m->symbols, tw_op_string(o, "sym_name", ""), o);
+    m->threads = options && options->threads && tw_is_loop(op, TW_LOOP_KERNEL)
+                     ? tw_threads_of(m->arena, op)
+                     : NULL;
+    int64_t count = 1;
+    for (unsigned i = 0; m->threads && i < TW_THREAD_AXES; i++)
+        count *= m->threads->block[i];
+    if (count > 1024)
+        tw_machine_fail(m, op, "a block has at most 1024 threads, not %lld", (long long)count);
     tw_program *program = tw_decode(m, op);
     m->kernel = op;
     bind_arguments(m, program, n);
     tw_run_program(m, program);
+    if (m->threads && options->stats)
+        *options->stats = m->threads->stats;
     if (!options || !options->partial_outputs)
         check_outputs(m, program);
 }

@@ -6,7 +6,13 @@
  * What it reports as an error, beyond what the verifier knows: an access outside a buffer, reading
  * what was never written, writing an argument that is only read, an iteration variable of a block
  * outside its extent, two iterations of a parallel loop that touch one element when one of them
- * writes it first, an output with an element that was not written, and too many steps. */
+ * writes it first, an output with an element that was not written, and too many steps.
+ *
+ * With `threads`, a kernel with loops bound to a GPU's threads runs on such: all go through the
+ * whole kernel, each with registers and memory of scope "local" of its own, and wait at
+ * loop.barrier. Then races between threads are errors, and so are barriers that some threads do not
+ * reach; of conflicts in banks of shared memory and of accesses that are not coalesced a warning
+ * tells. Without it, bound loops are parallel loops that run one after another. */
 #ifndef TW_INTERP_INTERP_H
 #define TW_INTERP_INTERP_H
 
@@ -24,10 +30,18 @@ typedef struct tw_interp_size {
     int64_t value;
 } tw_interp_size;
 
+/* What threads of a GPU did, warp by warp (32 threads). */
+typedef struct tw_interp_stats {
+    uint64_t shared_passes, bank_conflicts; /* over shared memory; conflicts: passes too many */
+    uint64_t sectors, ideal_sectors;        /* of 32 bytes of global memory: moved, and needed */
+} tw_interp_stats;
+
 typedef struct tw_interp_options {
     uint64_t max_steps;          /* operations and iterations; 0: no bound */
     bool reverse_parallel;       /* parallel loops from the last iteration to the first */
     bool partial_outputs;        /* outputs may stay unwritten in part */
+    bool threads;                /* loops bound to threads run on them, with barriers */
+    tw_interp_stats *stats;      /* of threads; may be NULL */
     bool outputs_hold;           /* outputs have values from the beginning, which may be read */
     const tw_interp_size *sizes; /* of symbols that the operation uses and does not bind */
     size_t n_sizes;

@@ -35,6 +35,7 @@ typedef struct tw_membuf {
     uint32_t *written;
     size_t offset;
     size_t limit; /* elements of the memory: a view of parts may be larger than what is there */
+    size_t thread_stride; /* of memory that each thread has of its own: elements; else 0 */
     bool read_only;
 } tw_membuf;
 
@@ -107,6 +108,7 @@ typedef struct tw_program {
     tw_membuf **args;            /* NULL: an output not provided yet */
     unsigned n_args;
     tw_slot *slots; /* constants are in place */
+    size_t n_slots;
     tw_code body;
 } tw_program;
 
@@ -133,6 +135,7 @@ struct tw_machine {
     /* Writes are stamped with `stamp`. In a parallel loop every iteration has its own, all above
      * `parallel_base`; meeting another one above it is a conflict. */
     uint32_t stamp, last_stamp, parallel_base;
+    struct tw_threads *threads; /* of a kernel that runs on them (threads.h); else NULL */
     jmp_buf failed;
     tw_map programs;                 /* tw_op -> tw_program */
     tw_map symbols;                  /* name -> tw_op of the module */
@@ -163,6 +166,11 @@ void tw_run_function(tw_machine *m, tw_program *program);
 /* Runs a program whose arguments are bound. */
 void tw_run_program(tw_machine *m, tw_program *program);
 
+/* Counts steps; fails when there are too many. */
+void tw_machine_spend(tw_machine *m, const tw_op *op, uint64_t steps);
+/* Sets the iteration variables of a block, checked; whether all reduce variables are 0. */
+bool tw_block_enter(tw_machine *m, const tw_instr *in);
+
 /* The instruction of an arithmetic operation on that element type; NULL when there is none. */
 tw_exec tw_exec_arithmetic(tw_loop_kind kind, tw_elem elem);
 /* The same of a binary node of index arithmetic. */
@@ -186,6 +194,7 @@ void tw_exec_view(tw_machine *m,
 void tw_exec_bind(tw_machine *m, const tw_instr *in); /* extra: tw_membuf */
 void tw_exec_for(tw_machine *m, const tw_instr *in);
 void tw_exec_block(tw_machine *m, const tw_instr *in);
+void tw_exec_barrier(tw_machine *m, const tw_instr *in);
 void tw_exec_if(tw_machine *m, const tw_instr *in);
 void tw_exec_call(tw_machine *m, const tw_instr *in);
 void tw_exec_core_if(tw_machine *m, const tw_instr *in);

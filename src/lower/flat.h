@@ -15,6 +15,7 @@
 
 #include "tilewright/ir.h"
 
+extern const tw_pass tw_pass_map_threads; /* before lower-blocks, for kernels bound to threads */
 extern const tw_pass tw_pass_lower_blocks;
 extern const tw_pass tw_pass_vectorize_loops;
 extern const tw_pass tw_pass_unroll_loops;

@@ -39,6 +39,12 @@ static bool note_uses(tw_op *op, void *data)
     return true;
 }
 
+static bool is_unbound(tw_op *op, void *data)
+{
+    (void)data;
+    return !tw_is_loop(op, TW_LOOP_FOR) || !tw_loop_is_bound(op);
+}
+
 bool tw_do_blockize(const tw_step *step)
 {
     tw_context *ctx = step->ctx;
@@ -49,6 +55,9 @@ bool tw_do_blockize(const tw_step *step)
     if (!tw_step_serial(step, loop) || !tw_step_only_blocks(step, loop) ||
         !tw_step_blocks(step, loop, &list) || !tw_nest_of(ctx, loop, &nest))
         return false;
+    if (!tw_walk(loop, is_unbound, NULL))
+        return tw_step_refuse(step, "a loop in %%%s is bound to threads, which run in no block",
+                              tw_loop_name(loop));
     if (!list.n)
         return tw_step_refuse(step, "loop %%%s holds no block", tw_loop_name(loop));
     uses u = {&nest, used};

@@ -778,6 +778,26 @@ static void check_flat(state *st, const memory *want, unsigned long long at)
     }
 }
 
+/* On threads, with barriers between its loops, the kernel gives the same: no races. What threads
+ * cannot do in one kernel is refused. */
+static void check_threads(state *st, const memory *want, unsigned long long at)
+{
+    tw_op *kernel = tw_schedule_kernel(st->s);
+    if (!tw_run_pipeline(st->ctx, kernel, "map-threads", &(tw_pipeline_options){0})) {
+        tw_diagnostics_clear(st->ctx);
+        return;
+    }
+    memory m = make_memory(kernel);
+    tw_interp_options options = {.max_steps = 200000000, .threads = true};
+    bool good = tw_interp_run(st->ctx, kernel, m.buffers, m.n, &options);
+    for (unsigned i = want->n_inputs; good && i < want->n; i++)
+        good = !memcmp(m.buffers[i].data, want->buffers[i].data, want->buffers[i].size);
+    free_memory(&m);
+    if (!good)
+        complain(st, kernel, "wrong on threads", at);
+    tw_diagnostics_clear(st->ctx);
+}
+
 static unsigned long long total[TW_SCHED_COUNT];
 
 static void random_sequence(const char *source, unsigned long long number)
@@ -803,6 +823,7 @@ static void random_sequence(const char *source, unsigned long long number)
             complain(&st, kernel, "wrong result", number);
     }
     check_replay(&st, source, number);
+    check_threads(&st, &want, number);
     check_flat(&st, &want, number);
     free_memory(&want);
     tw_context_destroy(ctx);

@@ -392,6 +392,8 @@ bool tw_loop_verify(tw_context *ctx, const tw_op *op)
         return verify_if(ctx, op);
     case TW_LOOP_CHECK:
         return check_map(ctx, op, "sets", 0, -1);
+    case TW_LOOP_BARRIER:
+        return true;
     case TW_LOOP_ALLOC:
     case TW_LOOP_CONSTANT_BUFFER:
     case TW_LOOP_VIEW:
