@@ -8,11 +8,14 @@
  *     =>
  *   %s, %n = graph.group "add_layer_norm" (…) { … graph.yield %s, %n }
  *
- * Two kinds of groups take what is before them like this:
- *  - element-wise ones on one shape, another such group;
- *  - reductions along rows (the last axes), what makes these rows: each row is computed once, kept
- *    in the nearest cache and gone through as often as it takes. So what costs too much for being
- *    computed again in each pass may join, too, and nothing is needed elsewhere then.
+ * Three kinds of groups become one like this:
+ *  - element-wise ones on one shape;
+ *  - a reduction along rows (the last axes) and what makes these rows before it: each row is
+ *    computed once, kept in the nearest cache and gone through as often as it takes. So what costs
+ *    too much for being computed again in each pass may join, too, and nothing is needed elsewhere
+ *    then;
+ *  - a reduction along rows and what is element-wise on them behind it, which its result broadcasts
+ *    to: x / sum(x) goes through each row while it is near.
  *
  * Only when all other users stand behind the joint group, so that nothing has to move and no cycle
  * arises. */
@@ -126,6 +129,25 @@ static bool makes_rows(const tw_fuser *f, const tw_fuse_group *g, const tw_fuse_
     return true;
 }
 
+/* Whether `into` is element-wise on the rows that the reduction of group g goes along, of which the
+ * result keeps the axes. */
+static bool spreads_to_rows(const tw_fuser *f, const tw_fuse_group *g, const tw_fuse_group *into)
+{
+    const tw_op *anchor = f->nodes.data[g->anchor].op;
+    tw_type rows = tw_operand(anchor, 0)->type;
+    unsigned axis = row_axis(anchor);
+    return axis && has_near_rows(anchor, axis) && anchor->results[0].type->rank == rows->rank &&
+           is_flat(f, into, rows);
+}
+
+static bool become_one(const tw_fuser *f, const tw_fuse_group *g, const tw_fuse_group *into)
+{
+    tw_type shape = f->nodes.data[g->anchor].op->results[0].type;
+    return g->kind == TW_FUSE_REDUCTION
+               ? spreads_to_rows(f, g, into)
+               : (is_flat(f, g, shape) && is_flat(f, into, shape)) || makes_rows(f, g, into);
+}
+
 /* ---- Who uses them ---- */
 
 /* The place where the user will stand: that of its group, or its own. */
@@ -170,17 +192,21 @@ void tw_fuse_join_consumers(tw_fuser *f)
 {
     for (size_t i = 0; i < f->groups.len; i++) { /* groups of later operations come first */
         tw_fuse_group *g = &f->groups.data[i];
-        if (g->kind != TW_FUSE_INJECTIVE || !g->members.len)
-            continue;
-        int consumer = first_consumer(f, (int)i);
+        bool kind = g->kind == TW_FUSE_INJECTIVE || g->kind == TW_FUSE_REDUCTION;
+        int consumer = kind && g->members.len ? first_consumer(f, (int)i) : -1;
         tw_fuse_group *into = consumer < 0 ? NULL : &f->groups.data[consumer];
-        tw_type shape = f->nodes.data[g->anchor].op->results[0].type;
         if (!into || into->members.len + g->members.len > TW_FUSE_MAX_OPS ||
-            !((is_flat(f, g, shape) && is_flat(f, into, shape)) || makes_rows(f, g, into)))
+            !become_one(f, g, into))
             continue;
         for (size_t k = 0; k < g->members.len; k++)
             tw_fuse_add_member(f, g->members.data[k], consumer);
         tw_fuse_sort_members(into);
+        if (g->kind == TW_FUSE_REDUCTION) {
+            into->kind = TW_FUSE_REDUCTION;
+            into->anchor = g->anchor;
+            into->stop = g->stop;
+            into->why = g->why;
+        }
         g->members.len = 0;
     }
 }
