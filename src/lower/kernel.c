@@ -108,7 +108,9 @@ static void make_draft(draft *d, tw_builder *at)
         for (unsigned k = 0; k < i && !d->inputs[i]; k++)
             if (tw_operand(op, k) == operand)
                 d->inputs[i] = d->inputs[k];
-        if (!d->inputs[i] && constant && tw_type_static_count(operand->type, &count) && count == 1)
+        /* A text is known by its address, which only the compiled model has. */
+        bool inner = constant && operand->type->elem != TW_STRING;
+        if (!d->inputs[i] && inner && tw_type_static_count(operand->type, &count) && count == 1)
             d->inputs[i] = constant_buffer(d, constant);
         if (!d->inputs[i])
             d->inputs[i] =

@@ -45,6 +45,15 @@ def roi_align():
                        opset=opset)
 
 
+def affine_grids():
+    """Sizes of 1 too, where aligned corners fall together."""
+    for sizes, corners, const in itertools.product(((3, 4), (1, 3), (4, 1), (1, 1), (2, 3, 4),
+                                                    (1, 2, 1)), (0, 1), ((), (1,))):
+        n = len(sizes)
+        yield onnx("AffineGrid", [rand(2, n, n + 1), np.array((2, 1, *sizes), np.int64)],
+                   {"align_corners": corners}, const=const)
+
+
 def determinants():
     for shape, dtype in itertools.product(((1, 1), (2, 2), (5, 5), (2, 3, 4, 4), (0, 3, 3)),
                                           (F32, F64)):
@@ -255,6 +264,7 @@ def cropping_pads():
 def cases():
     yield from deform()
     yield from roi_align()
+    yield from affine_grids()
     yield from determinants()
     yield from transforms()
     yield from training()

@@ -37,6 +37,7 @@ REFUSED = {
     "Attention": "it must be known to have one element, or two",
     "QAttention": "it must be known to have one element, or two",
     "MultiHeadAttention": "it must be known to have one element, or two",
+    "AffineGrid": "how many elements it has must be known",
     "Expand": "how many elements it has must be known",
     "Pad": "how many elements it has must be known",
     "GatherND": "the number of dimensions of the result depends on the last size",

@@ -119,7 +119,9 @@ bool tw_onnx_op_grid_sample(tw_onnx_node *n)
 
 /* ---- AffineGrid ---- */
 
-/* Homogeneous coordinates of all points, innermost axis first, then ones: [spatial + 1, points]. */
+/* Homogeneous coordinates of all points, innermost axis first, then ones: [spatial + 1, points].
+ * Aligned corners of an axis of size 1 fall together, and the operator's description divides by 0:
+ * the point is at 1, as in onnxruntime. */
 static const float *homogeneous(tw_onnx_node *n, const int64_t *sizes, unsigned spatial,
                                 int64_t points, bool corners)
 {
@@ -152,15 +154,33 @@ static tw_value *homogeneous_runtime(tw_onnx_node *n, tw_value *sizes, const tw_
         else
             at = tw_gb_binary_scalar(g, TW_GRAPH_ADD, at, 1);
         at = tw_gb_binary_scalar(g, TW_GRAPH_SUB, tw_gb_binary(g, TW_GRAPH_DIV, at, size), 1);
+        if (corners)
+            at = tw_gb_where(g, tw_gb_binary_scalar(g, TW_GRAPH_GREATER, size, 0), at,
+                             tw_gb_scalar(g, TW_F64, 1));
         rows[spatial - 1 - i] = tw_gb_reshape(g, tw_gb_cast(g, at, TW_F32), 2, row);
     }
     rows[spatial] = tw_gb_splat(g, TW_F32, 1, 2, row);
     return tw_gb_concat(g, rows, spatial + 1, 0);
 }
 
-static bool affine_grid_runtime(tw_onnx_node *n, bool corners)
+/* The points times theta, given the sizes of the space. */
+static bool affine_points(tw_onnx_node *n, tw_value *all, const tw_expr *space, unsigned spatial)
 {
     static const int64_t swap[3] = {0, 2, 1};
+    tw_gb *g = n->g;
+    tw_value *theta;
+    tw_expr dims[TW_MAX_RANK] = {NULL, tw_gb_const(g, spatial), tw_gb_const(g, spatial + 1)};
+    if (!tw_onnx_sized(n, 0, 3, dims, &theta))
+        return false;
+    tw_value *y = tw_gb_matmul(g, theta, tw_gb_cast(g, all, theta->type->elem), false, false);
+    dims[0] = theta->type->dims[0];
+    memcpy(dims + 1, space, spatial * sizeof *dims);
+    dims[spatial + 1] = tw_gb_const(g, spatial);
+    return tw_onnx_set(n, 0, tw_gb_reshape(g, tw_gb_transpose(g, y, swap), spatial + 2, dims));
+}
+
+static bool affine_grid_runtime(tw_onnx_node *n, bool corners)
+{
     tw_gb *g = n->g;
     size_t count;
     tw_type theta = n->in[0]->type;
@@ -178,32 +198,25 @@ static bool affine_grid_runtime(tw_onnx_node *n, bool corners)
     if (!bound)
         return false;
     tw_value *all = homogeneous_runtime(n, sizes, bound + 2, spatial, corners);
-    tw_value *y = tw_gb_matmul(g, n->in[0], tw_gb_cast(g, all, theta->elem), false, false);
-    tw_expr dims[6] = {theta->dims[0]};
-    memcpy(dims + 1, bound + 2, spatial * sizeof *dims);
-    dims[spatial + 1] = tw_gb_const(g, spatial);
-    return tw_onnx_set(n, 0, tw_gb_reshape(g, tw_gb_transpose(g, y, swap), spatial + 2, dims));
+    return affine_points(n, all, bound + 2, spatial);
 }
 
 bool tw_onnx_op_affine_grid(tw_onnx_node *n)
 {
-    static const int64_t swap[3] = {0, 2, 1};
     bool ok = true, corners = tw_onnx_int(n, "align_corners", 0, &ok);
     tw_gb *g = n->g;
     size_t count;
     int64_t points = 1;
-    tw_expr dims[TW_MAX_RANK];
+    tw_expr space[3];
     const int64_t *size = tw_known_ints(g, n->in[1], &count);
     if (!ok || !size)
         return ok && affine_grid_runtime(n, corners);
     unsigned spatial = (unsigned)count - 2;
-    bool fits = (count == 4 || count == 5) && n->in[0]->type->rank == 3 &&
-                n->in[0]->type->dims[1] == tw_gb_const(g, spatial) &&
-                n->in[0]->type->dims[2] == tw_gb_const(g, spatial + 1);
+    bool fits = (count == 4 || count == 5) && n->in[0]->type->rank == 3;
     for (unsigned i = 0; fits && i < spatial; i++) {
         fits = size[i + 2] > 0 && size[i + 2] <= MAX_POINTS && points <= MAX_POINTS / size[i + 2];
         points = fits ? points * size[i + 2] : 0;
-        dims[i + 1] = tw_gb_const(g, size[i + 2]);
+        space[i] = tw_gb_const(g, size[i + 2]);
     }
     if (!fits)
         return tw_onnx_error(n, "theta %s with %zu sizes, or too many points",
@@ -211,10 +224,7 @@ bool tw_onnx_op_affine_grid(tw_onnx_node *n)
     tw_type type = tw_type_tensor_static(n->ctx, TW_F32, 2, (int64_t[]){spatial + 1, points});
     tw_value *all = tw_gb_constant(g, type, homogeneous(n, size + 2, spatial, points, corners),
                                    (size_t)points * (spatial + 1) * sizeof(float), NULL);
-    tw_value *y = tw_gb_matmul(g, n->in[0], tw_gb_cast(g, all, n->in[0]->type->elem), false, false);
-    dims[0] = n->in[0]->type->dims[0];
-    dims[spatial + 1] = tw_gb_const(g, spatial);
-    return tw_onnx_set(n, 0, tw_gb_reshape(g, tw_gb_transpose(g, y, swap), spatial + 2, dims));
+    return affine_points(n, all, space, spatial);
 }
 
 /* ---- Col2Im: a transposed convolution that puts element k of a block at place k ---- */

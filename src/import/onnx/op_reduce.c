@@ -118,6 +118,18 @@ bool tw_onnx_op_reduce(tw_onnx_node *n)
     return tw_onnx_set(n, 0, tw_gb_cast(g, y, elem));
 }
 
+/* Of no elements none is the largest; that does not matter where there are no results either. */
+static bool has_elements(tw_onnx_node *n, unsigned axis)
+{
+    tw_type x = n->in[0]->type;
+    tw_expr least = tw_expr_addc(n->ctx, x->dims[axis], -1);
+    for (unsigned i = 0; i < x->rank; i++)
+        if (i != axis)
+            least =
+                tw_expr_binary(n->ctx, TW_EXPR_MAX, least, tw_expr_mulc(n->ctx, x->dims[i], -1));
+    return tw_gb_check(n->g, least, "%s along axis %u, which has no elements", n->op->name, axis);
+}
+
 bool tw_onnx_op_arg(tw_onnx_node *n)
 {
     bool ok = true;
@@ -126,7 +138,7 @@ bool tw_onnx_op_arg(tw_onnx_node *n)
     tw_type x = n->in[0]->type;
     int64_t given = tw_onnx_int(n, "axis", 0, &ok), keepdims = tw_onnx_int(n, "keepdims", 1, &ok);
     int64_t last = tw_onnx_int(n, "select_last_index", 0, &ok);
-    if (!ok || !tw_onnx_axis(n, given, x->rank, &axis))
+    if (!ok || !tw_onnx_axis(n, given, x->rank, &axis) || !has_elements(n, axis))
         return false;
     for (unsigned i = 0; i < x->rank; i++)
         if (i != axis || keepdims)
