@@ -46,8 +46,9 @@ PAUSE = 0.01  # lets threads that wait busily go to sleep
 # of C's element, A's and B's: oneDNN's data type, ONNX's, bytes
 TYPES = {"f32": [(3, 1, 4)] * 3, "bf16": [(2, 16, 2)] * 3, "f16": [(1, 10, 2)] * 3,
          "u8i8": [(4, 6, 4), (6, 2, 1), (5, 3, 1)]}
-ENVIRONMENT = {"avx512": {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "skx"},
-               "avx2": {"OPENBLAS_CORETYPE": "Haswell", "BLIS_ARCH_TYPE": "haswell",
+# BLIS 0.9 takes numbers: 0 is skx, 3 haswell
+ENVIRONMENT = {"avx512": {"OPENBLAS_CORETYPE": "SkylakeX", "BLIS_ARCH_TYPE": "0"},
+               "avx2": {"OPENBLAS_CORETYPE": "Haswell", "BLIS_ARCH_TYPE": "3",
                         "ONEDNN_MAX_CPU_ISA": "AVX2"}}
 CPUS = {"avx512": "host", "avx2": "haswell"}
 

@@ -67,6 +67,12 @@ typedef struct tw_cg_frame {
     size_t heap, size; /* index of the first pointer to memory that is given back; words in all */
 } tw_cg_frame;
 
+/* A place that has been fetched ahead. */
+typedef struct tw_cg_fetch {
+    LLVMValueRef base;
+    tw_cg_lin index;
+} tw_cg_fetch;
+
 /* A function's blocks: entry (stack slots, symbols) -> allocations from the host -> body -> exit
  * (frees, returns the status). */
 typedef struct tw_cg_func {
@@ -84,6 +90,8 @@ typedef struct tw_cg_func {
     tw_map symbol_atoms;         /* name -> atom number + 1 */
     TW_VEC(tw_cg_atom) atoms;
     TW_VEC(LLVMValueRef) heap; /* stack slots of pointers to free */
+    LLVMBasicBlockRef fetching;   /* where `fetched` was */
+    TW_VEC(tw_cg_fetch) fetched;
     uint64_t stack_bytes;
     unsigned calls; /* of kernels so far */
     bool parallel;  /* inside a parallel loop */

@@ -222,6 +222,38 @@ static bool lanes_are_free(const tw_access *a)
            tw_cg_only_lanes_matter(&a->op->results[0], &lanes);
 }
 
+/* ---- Fetching ahead ---- */
+
+static bool same_place(const tw_cg_fetch *f, const tw_access *a, const tw_cg_lin *index)
+{
+    bool same =
+        f->base == a->base && f->index.constant == index->constant && f->index.n == index->n;
+    for (unsigned i = 0; same && i < index->n; i++)
+        same = f->index.terms[i].atom == index->terms[i].atom &&
+               f->index.terms[i].coef == index->terms[i].coef;
+    return same;
+}
+
+/* Into the second cache, once for all copies of the load in an unrolled body. */
+static void fetch_ahead(tw_cg *cg, const tw_access *a, int64_t ahead)
+{
+    tw_cg_func *fn = cg->fn;
+    if (!ahead || !a->bytes || a->index.vector || a->index.step > 1 || a->index.step < 0)
+        return;
+    if (fn->fetching != LLVMGetInsertBlock(cg->b))
+        fn->fetched.len = 0;
+    fn->fetching = LLVMGetInsertBlock(cg->b);
+    tw_cg_fetch place = {a->base, tw_cg_lin_base(&a->index)};
+    place.index.constant += ahead;
+    for (size_t i = 0; i < fn->fetched.len; i++)
+        if (same_place(&fn->fetched.data[i], a, &place.index))
+            return;
+    tw_vec_push(cg->arena, &fn->fetched, place);
+    LLVMValueRef args[] = {tw_access_address(cg, a, &place.index), tw_cg_int(cg->i32, 0),
+                           tw_cg_int(cg->i32, 2), tw_cg_int(cg->i32, 1)};
+    tw_cg_intrinsic(cg, "llvm.prefetch", &cg->ptr, 1, args, 4);
+}
+
 void tw_cg_load(tw_cg *cg, tw_op *op)
 {
     tw_access a = tw_access_of(cg, op, op->results[0].type);
@@ -235,6 +267,7 @@ void tw_cg_load(tw_cg *cg, tw_op *op)
     LLVMValueRef stored = other ? tw_cg_to_storage(cg, a.elem, other)
                                 : LLVMGetPoison(tw_cg_vector(a.storage, a.lanes));
     loaded l = load(cg, &a, stored);
+    fetch_ahead(cg, &a, tw_op_int(op, "ahead", 0));
     LLVMValueRef v = tw_cg_from_storage(cg, a.elem, l.v);
     if (!l.settled && a.mask.lanes && !lanes_are_free(&a))
         v = LLVMBuildSelect(cg->b, a.mask.lanes, v, other, "");

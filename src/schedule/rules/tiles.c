@@ -29,7 +29,10 @@ enum {
     SMALL_REDUCTION = 4,
     WHOLE_ROWS = 8,
     PACKED_REDUCTION = 16, /* weights in a word */
-    MASKED_COST = 5
+    MASKED_COST = 5,
+    LEAST_AHEAD = 3,
+    MOST_AHEAD = 24, /* tiles of rows */
+    LINE_BITS = 512
 };
 
 typedef tw_rule_tile tile;
@@ -382,6 +385,33 @@ static bool make_nest(tw_rule *r, const tw_rule_block *b, unsigned first, const 
     return tw_sched_reorder(r->s, order, total);
 }
 
+/* What is the same for all rows and comes from beyond the second cache is read by the tile of the
+ * first rows, at the rate of that; so it is fetched one tile of columns ahead, while the others
+ * compute. */
+static bool fetch_ahead(tw_rule *r, const tw_rule_block *b, const tile *t, tw_value *block)
+{
+    unsigned read = 0;
+    int64_t width = (int64_t)t->vectors * t->lanes;
+    bool known = t->r >= 0 && tw_expr_is_const(b->size[t->r]);
+    for (unsigned a = 0; known && a < b->n_accesses; a++) {
+        const tw_rule_access *x = &b->accesses[a];
+        if (x->is_store || x->buffer == b->store->buffer)
+            continue;
+        int64_t along = 0, tiles = b->extent[t->r] / t->rows;
+        for (unsigned i = 0; i < b->n_iters; i++)
+            if (b->reduce[i] && x->stride[i] > along)
+                along = x->stride[i];
+        bool same = x->stride[t->v] == 1 && !(x->uses >> t->r & 1);
+        bool lines = along * tw_elem_bits(x->buffer->type->elem) % LINE_BITS == 0;
+        if (same && lines && along > width && tiles >= LEAST_AHEAD && tiles <= MOST_AHEAD &&
+            footprint(b, x) > 2.0 * r->target->l2_bytes && columns_outside(r, b, t))
+            return tw_sched_annotate(r->s, block, "fetch_ahead",
+                                     tw_attr_ints(r->ctx, (int64_t[]){read, width}, 2));
+        read++;
+    }
+    return true;
+}
+
 /* `after`: the block that takes the results tile by tile, or NULL. */
 static bool tile_block(tw_rule *r, const tw_rule_block *main, const tw_rule_block *after,
                        unsigned first, nest *n)
@@ -411,7 +441,7 @@ static bool tile_block(tw_rule *r, const tw_rule_block *main, const tw_rule_bloc
         fine = tw_sched_unroll(r->s, n->inner[i]);
     if (fine && unrolls_sum(r, main, &t, n->reduce[n->n_reduce - 1]))
         fine = tw_sched_unroll(r->s, n->reduce[n->n_reduce - 1]);
-    return fine;
+    return fine && fetch_ahead(r, main, &t, block);
 }
 
 bool tw_rule_tile_inner(tw_rule *r, const tw_rule_block *main, const tw_rule_block *after,
