@@ -9,6 +9,7 @@
 #include "transform/canonicalize.h"
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "dialect/graph/graph.h"
 
 /* True when the value is a constant of one boolean or integer. */
@@ -214,6 +215,57 @@ bool tw_canon_loop_results(tw_rewriter *rw, tw_op *op)
     return true;
 }
 
+/* ---- What every trip computes alike ---- */
+
+/* The sizes that something within the operation defines, by name. */
+typedef struct inner_sizes {
+    tw_map names;
+    bool known;
+} inner_sizes;
+
+static bool add_defined(tw_op *op, void *data)
+{
+    inner_sizes *inner = data;
+    bool defines = tw_is_graph(op, TW_GRAPH_BIND) || tw_is_graph(op, TW_GRAPH_ROUTINE);
+    tw_attr symbols = defines ? tw_op_attr(op, "symbols") : NULL;
+    for (size_t i = 0; symbols && i < symbols->u.array.n; i++)
+        tw_map_put_str(&inner->names, symbols->u.array.items[i]->u.string.text, op);
+    return true;
+}
+
+static bool size_is_inner(const inner_sizes *inner, tw_expr size)
+{
+    if (size->lhs)
+        return size_is_inner(inner, size->lhs) || size_is_inner(inner, size->rhs);
+    return size->kind == TW_EXPR_SYM && tw_map_get_str(&inner->names, size->symbol);
+}
+
+static bool attr_is_inner(const inner_sizes *inner, tw_attr attr)
+{
+    bool uses = false;
+    for (size_t i = 0; attr->kind == TW_ATTR_ARRAY && !uses && i < attr->u.array.n; i++)
+        uses = attr_is_inner(inner, attr->u.array.items[i]);
+    for (size_t i = 0; attr->kind == TW_ATTR_MAP && !uses && i < attr->u.map.n; i++)
+        uses = size_is_inner(inner, attr->u.map.exprs[i]);
+    return uses;
+}
+
+/* Whether the operation uses, in a result's type or an attribute, a size that a trip defines. */
+static bool uses_inner(tw_rewriter *rw, inner_sizes *inner, const tw_op *op, tw_op *loop)
+{
+    bool uses = false;
+    if (!inner->known) {
+        *inner = (inner_sizes){tw_map_make(tw_context_arena(tw_rw_context(rw))), true};
+        tw_walk(loop, add_defined, inner);
+    }
+    for (unsigned i = 0; !uses && i < op->n_results; i++)
+        for (unsigned d = 0; !uses && d < op->results[i].type->rank; d++)
+            uses = size_is_inner(inner, op->results[i].type->dims[d]);
+    for (unsigned i = 0; !uses && i < op->n_attrs; i++)
+        uses = attr_is_inner(inner, op->attrs[i].value);
+    return uses;
+}
+
 /* Whether an operation of the body gives the same in every trip. What only spreads a number over a
  * shape is cheaper to do again within a kernel than to read from memory. */
 static bool is_invariant(const tw_op *op, const tw_op *loop)
@@ -231,9 +283,10 @@ static bool is_invariant(const tw_op *op, const tw_op *loop)
 bool tw_canon_loop_invariant(tw_rewriter *rw, tw_op *op)
 {
     bool any = false;
+    inner_sizes sizes = {.known = false};
     for (tw_op *inner = op->regions[0].first, *next; inner; inner = next) {
         next = inner->next;
-        if (!is_invariant(inner, op))
+        if (!is_invariant(inner, op) || uses_inner(rw, &sizes, inner, op))
             continue;
         tw_op_insert(inner, op->region, op);
         tw_rw_changed(rw, inner);

@@ -228,6 +228,25 @@ bool tw_onnx_loop_settle(tw_onnx_loop *l)
     return true;
 }
 
+bool tw_onnx_loop_can_list(const tw_onnx_loop *l)
+{
+    for (unsigned i = 0; i < l->n_stacks; i++)
+        if (tw_elem_bits(l->out[1 + l->n_states + i]->type->elem) < 8)
+            return false;
+    return true;
+}
+
+bool tw_onnx_loop_rows_vary(const tw_onnx_loop *l)
+{
+    for (unsigned i = 0; i < l->n_stacks; i++) {
+        tw_type row = l->out[1 + l->n_states + i]->type;
+        for (unsigned d = 0; d < row->rank; d++)
+            if (is_inner(l, row->dims[d]))
+                return true;
+    }
+    return false;
+}
+
 /* ---- Results ---- */
 
 static void *too_deep(tw_onnx_loop *l, tw_type row)
@@ -246,7 +265,9 @@ static tw_type stack_of(tw_onnx_loop *l, tw_type row, tw_expr rows)
     for (unsigned d = 0; d < row->rank; d++) {
         dims[d + 1] = row->dims[d];
         if (is_inner(l, row->dims[d]))
-            return tw_gb_error(l->g, "rows of %s: all must have one size",
+            return tw_gb_error(l->g,
+                               "rows of %s, whose size only a trip knows; these may not have "
+                               "elements smaller than a byte",
                                tw_gb_type_text(l->g, row));
     }
     return tw_type_tensor(l->g->ctx, row->elem, row->rank + 1, dims, NULL);

@@ -8,8 +8,10 @@
 /* States may change sizes from trip to trip: such a state has a vector of its sizes as a state
  * beside it, from which binds make symbols within each trip and behind the loop. When only the run
  * knows how many rows there will be, but they cannot be many, there is room for all and the trips
- * are counted by one more state. When they may be many, each stack is a sequence that each trip
- * appends its row to, a handle as one more state, and is made a tensor of behind the loop. */
+ * are counted by one more state. When they may be many, or only a trip knows the sizes of its row,
+ * each stack is a sequence that each trip appends its row to, a handle as one more state, and is
+ * made a tensor of behind the loop. There a run ends with an error when rows have different sizes.
+ */
 typedef struct tw_onnx_loop {
     tw_onnx_node *n;
     tw_gb *g;
@@ -45,6 +47,10 @@ static inline bool tw_onnx_loop_holds(const tw_onnx_loop *l, unsigned state)
 {
     return l->contents && (l->contents[state].sequence || l->contents[state].optional);
 }
+/* With an imported body: whether only a trip knows the sizes of some row. */
+bool tw_onnx_loop_rows_vary(const tw_onnx_loop *l);
+/* Whether rows can be listed: elements in a list are not smaller than a byte. */
+bool tw_onnx_loop_can_list(const tw_onnx_loop *l);
 /* Takes the operation and what was said of it away, to begin anew. */
 void tw_onnx_loop_drop(tw_onnx_loop *l);
 /* Ends the body, goes on behind the operation, and sets the results. `rows`: how many rows there

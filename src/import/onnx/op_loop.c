@@ -83,15 +83,11 @@ static bool is_few(tw_expr size)
     return size && tw_expr_as_const(size, &count) && count <= MAX_ROWS;
 }
 
-/* Whether rows are to be listed, for there may be many and a condition decides. A list cannot hold
- * elements smaller than a byte. */
-static bool must_list(tw_onnx_loop *l)
+/* Whether there may be more rows than room is made for when a condition decides how many. */
+static bool may_be_many(tw_onnx_loop *l)
 {
     tw_expr known;
     bool fixed = tw_known_expr(l->g, l->trips, &known);
-    for (unsigned i = 0; i < l->n_stacks; i++)
-        if (tw_elem_bits(l->out[1 + l->n_states + i]->type->elem) < 8)
-            return false;
     return !(fixed && is_few(known)) && !is_few(declared_rows(l));
 }
 
@@ -257,7 +253,9 @@ static bool build(tw_onnx_loop *l, bool *unrolled)
         if (kind && !*unrolled)
             return tw_onnx_loop_settle(l); /* says what is wrong */
         bool open = !*unrolled && l->n_stacks && !tw_onnx_loop_is_true(l->g, l->out[0]);
-        bool listed = open && must_list(l), counted = open && !listed;
+        bool listed = !*unrolled && tw_onnx_loop_can_list(l) &&
+                      (tw_onnx_loop_rows_vary(l) || (open && may_be_many(l)));
+        bool counted = open && !listed;
         if (!*unrolled && !l->again && counted == l->counted && listed == l->listed)
             return true;
         l->counted = counted;

@@ -160,6 +160,17 @@ static bool turn_stacks(scan *s, tw_value **results)
     return true;
 }
 
+/* Whether the imported body is to be imported anew, for it shows that rows must be listed. */
+static bool begin_anew(tw_onnx_loop *l)
+{
+    bool listed = tw_onnx_loop_rows_vary(l) && tw_onnx_loop_can_list(l);
+    if (listed == l->listed)
+        return false;
+    l->listed = listed;
+    tw_onnx_loop_drop(l);
+    return true;
+}
+
 /* The loop over s->in at the builder's place. */
 static bool build_scan(scan *s, tw_value **results)
 {
@@ -174,9 +185,10 @@ static bool build_scan(scan *s, tw_value **results)
     for (;;) {
         if (!tw_onnx_loop_open(l) || !import_scan_body(l) || !tw_onnx_loop_settle(l))
             return false;
-        if (!l->again)
+        if (l->again)
+            tw_onnx_loop_drop(l);
+        else if (!begin_anew(l))
             return tw_onnx_loop_close(l, s->length) && turn_stacks(s, results);
-        tw_onnx_loop_drop(l);
     }
 }
 
@@ -202,6 +214,18 @@ bool tw_onnx_op_scan(tw_onnx_node *n)
     return true;
 }
 
+/* Within the loop over a batch: the scan of one item. */
+static bool scan_item(tw_onnx_loop *batch, scan s)
+{
+    tw_value **items = TW_NEW_ARRAY(batch->n->im->arena, tw_value *, s.n_in);
+    for (unsigned i = 0; i < s.n_in; i++)
+        if (!(items[i] = tw_gb_gather(batch->g, s.in[i], batch->op->regions[0].args[0], 0)))
+            return false;
+    s.l.initial = s.in = items;
+    batch->out[0] = tw_onnx_loop_scalar(batch->g, TW_BOOL, 1);
+    return build_scan(&s, batch->out + 1);
+}
+
 /* Version 8 scans each item of a batch: a loop around that of the scan. */
 bool tw_onnx_op_scan_8(tw_onnx_node *n)
 {
@@ -219,16 +243,12 @@ bool tw_onnx_op_scan_8(tw_onnx_node *n)
     if (!batch.trips)
         return false;
     tw_expr size = s.in[0]->type->dims[0];
-    tw_value **items = TW_NEW_ARRAY(n->im->arena, tw_value *, s.n_in);
     batch.out = TW_NEW_ARRAY(n->im->arena, tw_value *, n_results + 1);
-    if (!tw_onnx_loop_open(&batch))
-        return false;
-    for (unsigned i = 0; i < s.n_in; i++)
-        if (!(items[i] = tw_gb_gather(n->g, s.in[i], batch.op->regions[0].args[0], 0)))
+    do {
+        if (!tw_onnx_loop_open(&batch) || !scan_item(&batch, s))
             return false;
-    s.l.initial = s.in = items;
-    batch.out[0] = tw_onnx_loop_scalar(n->g, TW_BOOL, 1);
-    if (!build_scan(&s, batch.out + 1) || !tw_onnx_loop_close(&batch, size))
+    } while (begin_anew(&batch));
+    if (!tw_onnx_loop_close(&batch, size))
         return false;
     for (unsigned i = 0; i < n->n_out; i++)
         tw_onnx_set(n, i, batch.results[i]);
