@@ -32,6 +32,7 @@ static const char *const graph_passes[] = {
     "convert-layout,"
     "canonicalize,"
     "settle-layouts,"
+    "sink-reshapes,"
     "find-rolls,"
     "sink-norms,"
     "fuse-attention,"

@@ -7,8 +7,9 @@
  *
  * The parts of a concatenation are computed where they belong in the whole, and a slice that only
  * kernels read is read where it lies in what it is a slice of. The kernels see a buffer of the
- * whole's sizes, which give it its strides, and touch a part of it. When nothing comes in front of
- * the axis the part is contiguous and keeps its own type.
+ * whole's sizes, which give it its strides, and touch a part of it; where a reshape joins axes of
+ * the part to that of the concatenation, the whole's axis is cut for them. When nothing comes in
+ * front of the axis the part is contiguous and keeps its own type.
  *
  * Concatenations are looked at from the last to the first: one that is a part of another takes its
  * own parts along. A value is placed once; what has no place (an input, a constant, a value that is
@@ -122,25 +123,54 @@ static bool is_there(const tw_to_loops *t, const whole *w, tw_op *op)
     return true;
 }
 
+/* The value before a reshape that joins several of its axes to the one of the concatenation, and in
+ * *type the whole with that axis cut likewise; v where there is none, or where others use it. */
+static tw_value *before_join(tw_to_loops *t, const whole *w, tw_value *v, tw_type *type)
+{
+    tw_value *x = v->op && tw_is_graph(v->op, TW_GRAPH_RESHAPE) ? tw_operand(v->op, 0) : NULL;
+    int64_t size, inner = 1;
+    if (!x || !x->op || x->type->rank <= v->type->rank || !tw_value_has_one_use(x) ||
+        !tw_value_has_one_use(v) || sole_op(x->op, TW_GRAPH_CONCAT))
+        return v;
+    unsigned more = x->type->rank - v->type->rank, rank = x->type->rank;
+    tw_expr dims[TW_MAX_RANK];
+    for (unsigned i = 0; i < rank; i++) {
+        bool joined = i >= w->axis && i <= w->axis + more;
+        unsigned at = i <= w->axis ? i : i - more; /* in v */
+        dims[i] = joined ? x->type->dims[i] : (*type)->dims[at];
+        if (joined ? !tw_expr_as_const(dims[i], &size) : x->type->dims[i] != v->type->dims[at])
+            return v;
+        if (joined && i > w->axis && (size < 1 || __builtin_mul_overflow(inner, size, &inner)))
+            return v;
+    }
+    if (!tw_expr_as_const((*type)->dims[w->axis], &size) || size % inner)
+        return v;
+    dims[w->axis] = tw_expr_const(t->ctx, size / inner);
+    *type = tw_type_buffer(t->ctx, (*type)->elem, rank, dims, (*type)->scope);
+    return x;
+}
+
 static void place_part(tw_to_loops *t, const whole *w, unsigned part, int64_t offset)
 {
     tw_value *v = outer_operand(w->op, w->inner, part);
+    tw_type type = w->place.type;
     bool contiguous = !w->place.strided && is_outermost(w->place.type, w->axis);
-    tw_value *base = contiguous ? tw_to_loops_base_of(v) : v;
+    tw_value *base = contiguous ? tw_to_loops_base_of(v) : before_join(t, w, v, &type);
     if (tw_to_loops_is_empty(base->type) || !is_kernel_result(t, base) ||
         base->op->region != w->op->region || tw_map_get_ptr(&t->planned, base) ||
         place_of(t, base) || !is_there(t, w, base->op) ||
-        (!contiguous && !only_kernels_use(t, base)))
+        (!contiguous && base == v && !only_kernels_use(t, base)))
         return;
     value_place *place = TW_NEW(t->arena, value_place);
     *place = (value_place){.root = w->place.root,
                            .offset = offset,
-                           .type = contiguous ? tw_to_loops_buffer_of(t->ctx, base->type)
-                                              : w->place.type,
+                           .type = contiguous ? tw_to_loops_buffer_of(t->ctx, base->type) : type,
                            .strided = !contiguous,
                            .into = w->result,
                            .part = part};
     tw_map_put_ptr(&t->places, base, place);
+    if (!contiguous && base != v)
+        tw_map_put_ptr(&t->places, v, place);
 }
 
 /* Where each part begins, in elements behind the beginning of a buffer of that type; false when
@@ -252,6 +282,8 @@ tw_value *tw_to_loops_placed_buffer(tw_to_loops *t, const tw_value *value)
 bool tw_to_loops_reads_in_place(tw_to_loops *t, tw_op *op)
 {
     const value_place *place = op->n_results ? place_of(t, &op->results[0]) : NULL;
+    if (place && place->into && tw_is_graph(op, TW_GRAPH_RESHAPE))
+        return true; /* only the concatenation uses it */
     return place && !place->into && tw_to_loops_buffer_for(t, tw_result(op, 0));
 }
 

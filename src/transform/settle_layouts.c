@@ -5,12 +5,14 @@
  *   %3 = graph.matmul %2, %w                             %3 = graph.matmul %2, %w'
  *
  * A product sums in any order of its inner axis; constant weights are reordered by operations that
- * fold-constants evaluates. So a network of convolutions ends in its own layout. */
+ * fold-constants evaluates. So a network of convolutions ends in its own layout. Channel shuffles
+ * in front of convolutions: settle_shuffles.c. */
 #include "transform/transform.h"
 
 #include "dialect/graph/graph.h"
 #include "transform/build.h"
 #include "transform/constants.h"
+#include "transform/settle.h"
 
 /* The operation of that kind that makes the value for one user, or NULL. */
 static tw_op *sole_producer(const tw_value *value, tw_graph_kind kind)
@@ -72,8 +74,10 @@ static bool run(tw_pass_run *pass)
 {
     static const tw_pattern patterns[] = {
         {"flatten-in-order", &tw_graph_ops[TW_GRAPH_MATMUL], 1, flatten, NULL},
+        {"shuffle-in-order", &tw_graph_ops[TW_GRAPH_CONV], 1, tw_settle_shuffle, NULL},
+        {"part-of-shuffle", &tw_graph_ops[TW_GRAPH_CONV], 1, tw_settle_part, NULL},
     };
-    tw_rewrite_greedily(pass->ctx, pass->root, patterns, 1, pass->max_changes, &pass->changes);
+    tw_rewrite_greedily(pass->ctx, pass->root, patterns, 3, pass->max_changes, &pass->changes);
     return true;
 }
 
