@@ -10,7 +10,8 @@
  * The rules, by fusion class:
  *  - A complex operation (convolution, product) or a reduction takes what is element-wise on its
  *    result's shape behind it (its epilogue), diamonds included.
- *  - A reduction takes injective producers before it; complex operations take none.
+ *  - A reduction takes injective producers before it; complex operations take none, as each element
+ *    of their operands is read again for every tile of the result.
  *  - Injective operations join the group that all their users are in.
  *  - An opaque operation is alone. Every operation that computes ends up in a group.
  *  - Constants of one element are copied into the groups that use them; others are operands.

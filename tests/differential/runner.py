@@ -57,9 +57,10 @@ class Tilewright:
 
 # What the runtime says of sizes that code for any size does not cover: a window that onnxruntime
 # lets reach beyond (an output's size is negative then), elements to keep where there are none,
-# batches of one index for more of data; empty parts of other sizes, which it leaves out.
+# batches of one index for more of data; empty parts of other sizes, which it leaves out; keys of
+# another width than the queries.
 NOT_COVERED = ("does not fit into", "sizes come out negative", "the condition chooses element",
-               "batches of data and indices", "node Concat")
+               "batches of data and indices", "node Concat", "node Attention")
 # Sizes to try in the place of others: those that broadcast above all.
 SIZES = (1, 1, 1, 1, 0, 2, 3, 5, 8, 17)
 
