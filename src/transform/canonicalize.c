@@ -164,6 +164,9 @@ static const tw_rule others[] = {
             "zeros that count are what the pool's own padding is", .apply = tw_canon_pool_pad),
     TW_RULE("matmul(transpose(x), y)", "matmul{transpose_a}(x, y)", ANY,
             "the product reads swapped axes itself", .apply = tw_canon_matmul_transpose),
+    TW_RULE("matmul(w, reshape(x))", "reshape(conv(x, reshape(w)))", ANY,
+            "sums over the channels at each position; only where it is faster",
+            .apply = tw_canon_matmul_conv),
     {0},
 };
 

@@ -53,6 +53,7 @@ bool tw_canon_conv_pad(tw_rewriter *rw, tw_op *op);
 bool tw_canon_pool_pad(tw_rewriter *rw, tw_op *op);
 bool tw_canon_reduce_transpose(tw_rewriter *rw, tw_op *op);
 bool tw_canon_matmul_transpose(tw_rewriter *rw, tw_op *op);
+bool tw_canon_matmul_conv(tw_rewriter *rw, tw_op *op);
 
 /* rules_forms.c: tables of what models spell out. */
 extern const tw_rule tw_rules_activations[], tw_rules_norms[];

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "dialect/graph/data_axes.h"
+#include "transform/build.h"
 #include "transform/constants.h"
 
 #include <math.h>
@@ -271,4 +272,67 @@ bool tw_canon_matmul_transpose(tw_rewriter *rw, tw_op *op)
         return true;
     }
     return false;
+}
+
+/* ---- A product as a convolution ---- */
+
+/* For a product's second operand [N, C, S] or [C, S] the value [N, C, space…] whose axes of space
+ * are S, which may be reshaped to it before `b`'s place. */
+static tw_value *with_space(tw_builder *b, tw_value *y)
+{
+    tw_type type = y->type;
+    const tw_op *reshape = y->op && tw_is_graph(y->op, TW_GRAPH_RESHAPE) ? y->op : NULL;
+    tw_value *x = reshape ? tw_operand(reshape, 0) : y;
+    tw_expr one = tw_expr_const(b->ctx, 1), dims[TW_MAX_RANK];
+    tw_expr batch = type->rank == 3 ? type->dims[0] : one, channels = type->dims[type->rank - 2];
+    int64_t space = 1, size, merged;
+    for (unsigned i = 2; i < x->type->rank; i++)
+        if (!tw_expr_as_const(x->type->dims[i], &size) || !tw_mul_i64(space, size, &space))
+            space = -1;
+    if (x->type->rank >= 3 && x->type->dims[0] == batch && x->type->dims[1] == channels &&
+        !x->type->layout && tw_expr_as_const(type->dims[type->rank - 1], &merged) &&
+        merged == space)
+        return x;
+    dims[0] = batch;
+    dims[1] = channels;
+    dims[2] = type->dims[type->rank - 1];
+    return tw_build_reshape(b, y, 3, dims);
+}
+
+/* Constant weights on the left are no weights that the product's kernels know to pack; a
+ * convolution of single elements packs them. With one thread on AVX-512, 1024 x 256 at 14 x 14
+ * positions takes 0.59 ms instead of 2.0, 1280 x 1000 at one 0.04 instead of 0.85. With more
+ * positions than channels it is slower by itself, since data go to channels last and back. The
+ * other way nothing is gained: with its channels last a convolution of single elements takes as
+ * long as the product. */
+bool tw_canon_matmul_conv(tw_rewriter *rw, tw_op *op)
+{
+    tw_value *w = tw_operand(op, 0), *y = tw_operand(op, 1);
+    int64_t in, out, positions;
+    if (w->type->rank != 2 || y->type->rank < 2 || y->type->rank > 3 || op->n_attrs ||
+        y->type->layout || !tw_elem_is_float(y->type->elem) || !tw_depends_on_constants(w) ||
+        tw_depends_on_constants(y) || !tw_expr_as_const(w->type->dims[0], &out) ||
+        !tw_expr_as_const(w->type->dims[1], &in) ||
+        !tw_expr_as_const(y->type->dims[y->type->rank - 1], &positions) || positions == 0 ||
+        in == 0 || (in + out) / 5 * 4 < positions)
+        return false;
+    tw_builder *b = tw_rw_builder(rw, op);
+    tw_value *x = with_space(b, y);
+    int64_t ones[TW_MAX_RANK], zeros[TW_MAX_RANK] = {0};
+    tw_expr dims[TW_MAX_RANK], weights[TW_MAX_RANK];
+    unsigned rank = x->type->rank, space = rank - 2;
+    for (unsigned i = 0; i < rank; i++) {
+        ones[i] = 1;
+        dims[i] = i == 1 ? w->type->dims[0] : x->type->dims[i];
+        weights[i] = i < 2 ? w->type->dims[i] : tw_expr_const(b->ctx, 1);
+    }
+    tw_value *operands[] = {x, tw_build_reshape(b, w, rank, weights)};
+    tw_type type = tw_type_tensor(b->ctx, x->type->elem, rank, dims, NULL);
+    tw_value *conv = tw_graph_build(
+        b, TW_GRAPH_CONV, operands, 2, type, "groups", tw_attr_int(b->ctx, 1), "strides",
+        tw_attr_ints(b->ctx, ones, space), "dilations", tw_attr_ints(b->ctx, ones, space),
+        "pads_begin", tw_attr_ints(b->ctx, zeros, space), "pads_end",
+        tw_attr_ints(b->ctx, zeros, space), NULL);
+    type = op->results[0].type;
+    return tw_canon_replace(rw, op, tw_build_reshape(b, conv, type->rank, type->dims));
 }

@@ -214,6 +214,16 @@ double tw_rule_number(const tw_rule_match *m, const char *name)
     return m->numbers[find_name(m, name)];
 }
 
+/* What "nearly" allows: a few roundings of the element type. */
+static bool is_near(tw_elem elem, double found, double wanted)
+{
+    double tolerance = elem == TW_F64    ? 0x1p-50
+                       : elem == TW_F16  ? 0x1p-9
+                       : elem == TW_BF16 ? 0x1p-6
+                                         : 0x1p-22;
+    return fabs(found - wanted) <= tolerance * fabs(wanted);
+}
+
 static bool match_number(const node *n, const tw_value *value)
 {
     tw_elem elem;
@@ -222,8 +232,7 @@ static bool match_number(const node *n, const tw_value *value)
         return false;
     if (!n->nearly)
         return found == n->number && signbit(found) == signbit(n->number);
-    double tolerance = tw_elem_bits(elem) >= 32 ? 1e-6 : 4e-3;
-    return fabs(found - n->number) <= tolerance * fabs(n->number);
+    return is_near(elem, found, n->number);
 }
 
 static bool match_any_number(tw_rule_match *m, const node *n, const tw_value *value)
@@ -243,7 +252,7 @@ static bool is_default(tw_attr value)
     return value->kind == TW_ATTR_BOOL && !value->u.integer;
 }
 
-static bool match_attr(tw_rule_match *m, const attr_node *wanted, tw_attr found)
+static bool match_attr(tw_rule_match *m, const attr_node *wanted, tw_attr found, tw_elem elem)
 {
     if (wanted->var != NO_VAR) {
         if (!m->attrs[wanted->var])
@@ -252,12 +261,13 @@ static bool match_attr(tw_rule_match *m, const attr_node *wanted, tw_attr found)
     }
     return wanted->value == found ||
            (wanted->value->kind == TW_ATTR_FLOAT && found->kind == TW_ATTR_FLOAT &&
-            fabs(wanted->value->u.real - found->u.real) <= 1e-6 * fabs(wanted->value->u.real));
+            is_near(elem, found->u.real, wanted->value->u.real));
 }
 
 static bool match_attrs(tw_rule_match *m, const node *n, const tw_op *op)
 {
     unsigned seen = 0;
+    tw_elem elem = op->results[0].type->elem;
     if (n->any_attrs)
         return true;
     for (unsigned i = 0; i < op->n_attrs; i++) {
@@ -265,7 +275,8 @@ static bool match_attrs(tw_rule_match *m, const node *n, const tw_op *op)
         for (unsigned k = 0; k < n->n_attrs; k++)
             if (n->attrs[k].name == op->attrs[i].name)
                 wanted = &n->attrs[k];
-        if (wanted ? !match_attr(m, wanted, op->attrs[i].value) : !is_default(op->attrs[i].value))
+        if (wanted ? !match_attr(m, wanted, op->attrs[i].value, elem)
+                   : !is_default(op->attrs[i].value))
             return false;
         seen += wanted != NULL;
     }

@@ -4,14 +4,15 @@
  *
  * Left side: operations of the graph dialect without their prefix; `x` is any value (the same
  * letter the same value), `d:sub(x, y)` one that is made so; `1`, `-0`, `0.5` a constant whose
- * elements all are exactly that, `~1.41421` nearly that, `#e` any finite number; `op{name=1
- * other=true mode="edge"}` wants these attributes, `op{axes=A}` takes any (the same capital the
- * same attribute). An attribute that is not named must be absent or false; `op{*}` takes any.
- * Operands of commutative operations match in both orders. Right side: the same language, numbers
- * being rank-0 constants of the first letter's element type; `op{axis=A[0] epsilon=#e}` is the
- * first element of an attribute and a number as attribute; what carries a type of its own (a
- * reshape, expand, cast, reduction) at its root has that of what it replaces. A rule applies only
- * when its condition holds, and the replacement has exactly the type of what it replaces.
+ * elements all are exactly that, `~1.41421` that but for a few roundings, `#e` any finite number;
+ * `op{name=1 other=true mode="edge"}` wants these attributes, `op{axes=A}` takes any (the same
+ * capital the same attribute). An attribute that is not named must be absent or false; `op{*}`
+ * takes any. Operands of commutative operations match in both orders. Right side: the same
+ * language, numbers being rank-0 constants of the first letter's element type; `op{axis=A[0]
+ * epsilon=#e}` is the first element of an attribute and a number as attribute; what carries a type
+ * of its own (a reshape, expand, cast, reduction) at its root has that of what it replaces. A rule
+ * applies only when its condition holds, and the replacement has exactly the type of what it
+ * replaces.
  *
  * What the language cannot say is a function; then the left side's root alone counts, the rest of
  * the two sides is for the reader. */

@@ -32,7 +32,7 @@
         TW_RULE("mul(x, mul(add(" F ", 1), 0.5))", GELU_OF_X, FLOAT, WHY),                         \
         TW_RULE("mul(x, add(mul(" F ", 0.5), 0.5))", GELU_OF_X, FLOAT, WHY)
 #define TANH "gelu{approximate=true}(x)"
-#define K "~0.79788456"
+#define K "~0.7978845608028654"
 #define C "~0.044715"
 
 const tw_rule tw_rules_activations[] = {
@@ -51,16 +51,17 @@ const tw_rule tw_rules_activations[] = {
             "the definition, as Keras writes it"),
     TW_RULE("div(" SIX ", 6)", "hard_sigmoid{alpha=0.16666666666666667 beta=0.5}(x)", FLOAT,
             "relu6(x + 3) / 6 is max(0, min(1, x / 6 + 0.5)) up to rounding"),
-    TW_RULE("mul(" SIX ", ~0.16666667)", "hard_sigmoid{alpha=0.16666666666666667 beta=0.5}(x)",
-            FLOAT, "likewise"),
-    TW_RULE("mul(x, hard_sigmoid{alpha=0.16666667 beta=0.5}(x))", "hard_swish(x)", FLOAT,
+    TW_RULE("mul(" SIX ", ~0.16666666666666667)",
+            "hard_sigmoid{alpha=0.16666666666666667 beta=0.5}(x)", FLOAT, "likewise"),
+    TW_RULE("mul(x, hard_sigmoid{alpha=0.16666666666666667 beta=0.5}(x))", "hard_swish(x)", FLOAT,
             "the definition"),
     TW_RULE("div(mul(x, " SIX "), 6)", "hard_swish(x)", FLOAT, "likewise: PyTorch"),
-    TW_RULE("mul(mul(x, " SIX "), ~0.16666667)", "hard_swish(x)", FLOAT, "likewise: TensorFlow"),
-    TW_RULE("mul(mul(x, ~0.16666667), " SIX ")", "hard_swish(x)", FLOAT, "likewise"),
+    TW_RULE("mul(mul(x, " SIX "), ~0.16666666666666667)", "hard_swish(x)", FLOAT,
+            "likewise: TensorFlow"),
+    TW_RULE("mul(mul(x, ~0.16666666666666667), " SIX ")", "hard_swish(x)", FLOAT, "likewise"),
     TW_RULE("mul(div(x, 6), " SIX ")", "hard_swish(x)", FLOAT, "likewise"),
-    GELU("erf(div(x, ~1.41421356))", "gelu(x)", "the definition: PyTorch, Keras"),
-    GELU("erf(mul(x, ~0.70710678))", "gelu(x)", "the definition: TensorFlow"),
+    GELU("erf(div(x, ~1.4142135623730951))", "gelu(x)", "the definition: PyTorch, Keras"),
+    GELU("erf(mul(x, ~0.7071067811865476))", "gelu(x)", "the definition: TensorFlow"),
     GELU("tanh(mul(add(x, mul(pow(x, 3), " C ")), " K "))", TANH,
          "the tanh form: GPT-2, TensorFlow"),
     GELU("tanh(mul(add(x, mul(mul(mul(x, x), x), " C ")), " K "))", TANH,

@@ -8,13 +8,14 @@ import ops_more  # noqa: F401
 import ops_reduce  # noqa: F401
 import ops_sampling  # noqa: F401
 import patterns  # noqa: F401
+import rewritten  # noqa: F401
 from builder import Builder, Refused
 from families import FAMILIES
 
 OPSETS = (7, 8, 9, 10, 11, 12, 13, 13, 15, 17, 17, 18, 18, 19, 20, 20, 21, 22, 23, 23, 24, 25)
 FORMS = ("raw", "raw", "raw", "typed", "node", "input")
 SHARES = {"elementwise": 5, "movement": 5, "linear": 4, "reduce": 3, "sampling": 1.5,
-          "quantised": 1, "patterns": 2.5,
+          "quantised": 1, "patterns": 2.5, "rewritten": 1.5,
           "attention": 0.5, "more": 1.5, "microsoft": 0.7}
 
 
