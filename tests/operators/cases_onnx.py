@@ -31,18 +31,25 @@ def deform():
 
 def roi_align():
     x = rand(2, 3, 9, 12)
-    rois = np.array([[0, 0, 8, 8], [-3, 2, 4, 10], [1.5, 0.5, 3, 2.25], [5, 5, 30, 9]], F32)
-    entries = np.array([0, 1, 1, 0], np.int64)
+    rois = np.array([[0, 0, 8, 8], [-3, 2, 4, 10], [1.5, 0.5, 3, 2.25], [5, 5, 30, 9],
+                     [-20, -7, 40, 31], [2, 1, 2.5, 44], [-900, 2, 1100, 4]], F32)
+    entries = np.array([0, 1, 1, 0, 1, 0, 0], np.int64)
     for mode, opset, samples, scale in itertools.product(("avg", "max"), (10, 16), (0, 1, 3),
                                                          (1.0, 0.5)):
         attrs = {"mode": mode, "sampling_ratio": samples, "spatial_scale": scale,
                  "output_height": 3, "output_width": 2}
-        some = rois[:3] if samples == 0 else rois
-        yield onnx("RoiAlign", [x, some, entries[:len(some)]], attrs, opset=opset)
+        yield onnx("RoiAlign", [x, rois, entries], attrs, opset=opset)
         if opset == 16:
-            yield onnx("RoiAlign", [x, some, entries[:len(some)]],
+            yield onnx("RoiAlign", [x, rois, entries],
                        {**attrs, "coordinate_transformation_mode": "output_half_pixel"},
                        opset=opset)
+    attrs = {"output_height": 3, "output_width": 2}
+    yield onnx("RoiAlign", [x, rois[:0], entries[:0]], attrs, opset=16)
+    yield onnx("RoiAlign", [x.astype(F64), rois.astype(F64), entries], attrs, opset=16)
+    nowhere = np.array([[6, 6, 3, 8], [7, 7, 2, 2], [1, 1, 1, 1]], F32)
+    for mode in ("avg", "max"):  # no samples; onnxruntime divides by the size of none
+        yield onnx("RoiAlign", [x, nowhere, entries[:3]], {**attrs, "mode": mode}, opset=16,
+                   expected=[np.zeros((3, 3, 3, 2), F32)])
 
 
 def affine_grids():
