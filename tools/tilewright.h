@@ -152,4 +152,7 @@ typedef struct tw_peaks {
 /* False when there is no memory for it. */
 bool tw_measure_peaks(unsigned threads, tw_peaks *out);
 
+/* Seconds that a scheduled kernel takes on this machine; false with a diagnostic. */
+bool tw_time_kernel(tw_context *ctx, const tw_op *kernel, unsigned threads, double *seconds);
+
 #endif

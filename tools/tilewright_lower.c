@@ -13,18 +13,25 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPT_SCHEDULE = 512, OPT_SEED, OPT_CPU };
+enum { OPT_SCHEDULE = 512, OPT_SEED, OPT_CPU, OPT_TIME };
 
 typedef struct lower_verb {
     tw_compile_args args; /* for its context */
     const char *file, *schedule, *cpu;
     int64_t seed; /* -1: none */
+    unsigned threads;
+    bool time;
+    tw_peaks peaks;
 } lower_verb;
 
 static const struct argp_option options[] = {
     {"schedule", OPT_SCHEDULE, "FILE", 0, "Take the schedules from there", 0},
     {"seed", OPT_SEED, "N", 0, "Draw the schedules' samples anew, with this seed", 0},
     {"cpu", OPT_CPU, "NAME", 0, "For the default rules (default x86-64-v3)", 0},
+    {"time", OPT_TIME, 0, 0,
+     "Print how long each scheduled kernel takes on this machine, and what part of the peak its "
+     "attribute flops makes that, instead of the steps",
+     0},
     {0},
 };
 
@@ -42,6 +49,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     case OPT_CPU:
         v->cpu = arg;
         break;
+    case OPT_TIME:
+        v->time = true;
+        break;
+    case ARGP_KEY_INIT:
+        state->child_inputs[0] = &v->threads;
+        break;
     case ARGP_KEY_ARG:
         if (state->arg_num)
             argp_error(state, "only one file can be given");
@@ -56,13 +69,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
     return 0;
 }
 
+static const struct argp_child children[] = {{&tw_threads_argp, 0, 0, 0}, {0}};
 static const struct argp argp = {
     options,
     parse,
     "FILE",
     "Print each kernel of FILE (loop IR as text) before and after each step of its schedule, which "
     "stands in FILE, too, or in that of --schedule. A kernel without one is scheduled by rule.",
-    0,
+    children,
     0,
     0};
 
@@ -127,6 +141,21 @@ static const tw_op *schedule_in(const tw_op *module, const char *kernel)
     return NULL;
 }
 
+static bool time_kernel(const lower_verb *v, tw_op *kernel, const tw_op *schedule)
+{
+    double seconds, flops = (double)tw_op_int(kernel, "flops", 0);
+    tw_replay_options replay = {.seed = (uint64_t)v->seed, .redraw = v->seed >= 0};
+    if ((schedule && !tw_schedule_replay_with(v->args.ctx, kernel, schedule, &replay)) ||
+        !tw_time_kernel(v->args.ctx, kernel, v->threads, &seconds))
+        return false;
+    printf("@%s: %.3f ms", tw_op_string(kernel, "sym_name", ""), seconds * 1e3);
+    if (flops > 0)
+        printf(", %.1f GFLOP/s, %.2f of the peak", flops / seconds * 1e-9,
+               flops / seconds / v->peaks.flops);
+    puts("");
+    return true;
+}
+
 static bool show_kernel(const lower_verb *v, tw_op *kernel, const tw_op *schedule)
 {
     tw_context *ctx = v->args.ctx;
@@ -150,13 +179,16 @@ static bool add_rules(const lower_verb *v, tw_op *module)
 
 static bool lower(void *verb)
 {
-    const lower_verb *v = verb;
+    lower_verb *v = verb;
     tw_context *ctx = v->args.ctx;
     tw_op *module, *given = NULL, *ruled;
     if (!tw_register_all(ctx) || !(module = read_module(ctx, v->file)) ||
         !(ruled = read_module(ctx, v->file)) ||
         (v->schedule && !(given = read_module(ctx, v->schedule))) || !add_rules(v, ruled))
         return false;
+    v->threads = v->threads ? v->threads : 1;
+    if (v->time && !tw_measure_peaks(v->threads, &v->peaks))
+        return tw_runtime_error(ctx);
     bool good = true;
     unsigned n = 0;
     for (tw_op *op = module->regions[0].first; op; op = op->next) {
@@ -166,7 +198,8 @@ static bool lower(void *verb)
         const tw_op *schedule = schedule_in(given, name);
         schedule = schedule ? schedule : schedule_in(module, name);
         n++;
-        good &= show_kernel(v, op, schedule ? schedule : schedule_in(ruled, name));
+        schedule = schedule ? schedule : schedule_in(ruled, name);
+        good &= v->time ? time_kernel(v, op, schedule) : show_kernel(v, op, schedule);
     }
     return good && (n || tw_error(ctx, NULL, "'%s' has no kernel", v->file));
 }
