@@ -34,12 +34,8 @@ from common import Report, Tilewright, load, relative_error  # noqa: E402
 # Operators that need a size, with what the compiler says: how many dimensions a result has depends
 # on it.
 REFUSED = {
-    "Attention": "it must be known to have one element, or two",
-    "QAttention": "it must be known to have one element, or two",
-    "MultiHeadAttention": "it must be known to have one element, or two",
     "AffineGrid": "how many elements it has must be known",
     "Expand": "how many elements it has must be known",
-    "Pad": "how many elements it has must be known",
     "GatherND": "the number of dimensions of the result depends on the last size",
 }
 ALWAYS = 4  # cases of an operator that --every takes all of

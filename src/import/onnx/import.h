@@ -370,8 +370,11 @@ void tw_onnx_declared_dims(tw_onnx_node *n, unsigned out, unsigned rank, tw_expr
 unsigned tw_onnx_declared_rank(tw_onnx_node *n, unsigned out);
 /* Whether all elements of input i are known, or the input is left out. */
 bool tw_onnx_is_known(tw_onnx_node *n, unsigned i);
-/* Input i as a vector of i64, whose length *count must be fixed, or as a scalar. */
+/* Input i as a vector of i64, of any length; one whose length *count must be fixed; one of `count`
+ * elements, which running checks if it must; as a scalar. */
+tw_value *tw_onnx_index_list(tw_onnx_node *n, unsigned i);
 tw_value *tw_onnx_index_vector(tw_onnx_node *n, unsigned i, size_t *count);
+tw_value *tw_onnx_index_exactly(tw_onnx_node *n, unsigned i, tw_expr count);
 tw_value *tw_onnx_index_scalar(tw_onnx_node *n, unsigned i);
 /* An i64 scalar. */
 tw_value *tw_onnx_number(tw_gb *g, int64_t value);
@@ -399,8 +402,9 @@ bool tw_onnx_expand_runtime(tw_onnx_node *n);
 bool tw_onnx_squeeze_runtime(tw_onnx_node *n);
 bool tw_onnx_unsqueeze_runtime(tw_onnx_node *n);
 bool tw_onnx_col2im_runtime(tw_onnx_node *n);
-/* For each axis of x whether it is among the axes (an i64 vector) of input i. */
-tw_value *tw_onnx_axis_mask(tw_onnx_node *n, tw_value *x, unsigned i, size_t *count);
+/* For each axis of x whether it is among the `*count` axes (an i64 vector) of input i; running checks
+ * that they are axes of x, and different ones. */
+tw_value *tw_onnx_axis_mask(tw_onnx_node *n, tw_value *x, unsigned i, tw_expr *count);
 /* x with each axis cut in two, of which the second is whole where the mask holds and the first
  * elsewhere; `hints` of the first ones may be NULL. */
 tw_value *tw_onnx_cut_axes(tw_onnx_node *n, tw_value *x, tw_value *mask, const tw_expr *hints);

@@ -45,11 +45,10 @@ bool tw_onnx_op_concat(tw_onnx_node *n)
 static const tw_expr *bind_parts(tw_onnx_node *n, unsigned axis)
 {
     tw_gb *g = n->g;
-    size_t count;
     tw_expr dims[TW_MAX_RANK], *hints = TW_NEW_ARRAY(n->im->arena, tw_expr, n->n_out + 1);
-    tw_value *parts = tw_onnx_index_vector(n, 1, &count);
-    if (!parts || count != n->n_out)
-        return parts ? tw_gb_error(g, "%zu sizes for %u outputs", count, n->n_out) : NULL;
+    tw_value *parts = tw_onnx_index_exactly(n, 1, tw_gb_const(g, n->n_out));
+    if (!parts)
+        return NULL;
     for (unsigned i = 0; i < n->n_out; i++) {
         tw_onnx_declared_dims(n, i, n->in[0]->type->rank, dims);
         hints[i] = dims[axis];
@@ -396,14 +395,14 @@ bool tw_onnx_op_center_crop_pad(tw_onnx_node *n)
     bool ok = true;
     tw_gb *g = n->g;
     tw_value *x = n->in[0];
-    size_t count, n_axes;
+    size_t count = 0;
     tw_expr begin[TW_MAX_RANK], end[TW_MAX_RANK];
-    const int64_t *axes = tw_onnx_int_list(n, "axes", &n_axes, &ok);
-    tw_value *given = tw_onnx_index_vector(n, 1, &count);
-    if (!ok || !given)
+    const int64_t *axes = tw_onnx_int_list(n, "axes", &count, &ok);
+    if (!axes)
+        count = x->type->rank;
+    tw_value *given = ok ? tw_onnx_index_exactly(n, 1, tw_gb_const(g, (int64_t)count)) : NULL;
+    if (!given)
         return false;
-    if (count != (axes ? n_axes : x->type->rank))
-        return tw_onnx_error(n, "%zu sizes for %zu axes", count, axes ? n_axes : x->type->rank);
     if (!tw_known_ints(g, given, &count) || !tw_type_is_static(x->type))
         return crop_or_pad(n, given, axes, count);
     const int64_t *sizes = tw_known_ints(g, given, &count);
@@ -453,9 +452,10 @@ static const tw_expr *read_repeats(tw_onnx_node *n, size_t *count)
     tw_expr hints[TW_MAX_RANK];
     if (n->version < 6 || tw_onnx_is_known(n, 1))
         return tw_onnx_known_exprs(n, 1, count);
-    tw_value *v = tw_onnx_index_vector(n, 1, count);
-    if (!v || *count != x->rank)
-        return v ? tw_gb_error(n->g, "%zu repeats for a tensor of rank %u", *count, x->rank) : NULL;
+    tw_value *v = tw_onnx_index_exactly(n, 1, tw_gb_const(n->g, x->rank));
+    if (!v)
+        return NULL;
+    *count = x->rank;
     tw_onnx_declared_dims(n, 0, x->rank, hints);
     for (unsigned i = 0; i < x->rank; i++) {
         int64_t from = 0;

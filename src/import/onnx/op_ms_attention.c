@@ -36,25 +36,50 @@ static bool read_attributes(attention *a)
 
 /* ---- Masks ---- */
 
-/* Where a vector of ends, or of ends and then starts, lets keys through. */
+/* Whether a vector has entries for a batch once or twice; if neither is certain, running checks
+ * that it is one of the two. */
+static bool check_ends(attention *a, tw_expr size, tw_expr batch)
+{
+    tw_context *ctx = a->g->ctx;
+    tw_expr twice = tw_expr_mulc(ctx, batch, 2), one = tw_gb_const(a->g, 1);
+    if (size == batch || size == twice)
+        return true;
+    tw_expr checks[3] = {tw_expr_sub(ctx, size, batch), tw_expr_sub(ctx, twice, size),
+                         tw_expr_mulc(ctx,
+                                      tw_expr_binary(ctx, TW_EXPR_MOD, size,
+                                                     tw_expr_binary(ctx, TW_EXPR_MAX, batch, one)),
+                                      -1)};
+    for (unsigned i = 0; i < 3; i++)
+        if (!tw_gb_check(a->g, checks[i],
+                         "the mask has %s elements; one, or two, for each of a batch of %s are "
+                         "needed",
+                         tw_print_expr(ctx, size, NULL), tw_print_expr(ctx, batch, NULL)))
+            return false;
+    return true;
+}
+
+/* Where a vector of ends, or of ends and then starts, lets keys through. Starts that are read
+ * although there may be none count from 0. */
 static tw_value *inside_ends(attention *a, tw_expr batch, tw_expr total)
 {
     tw_gb *g = a->g;
     tw_value *mask = tw_gb_cast(g, a->mask, TW_I64), *at = tw_onnx_positions(g, total, 3);
-    tw_expr zero = tw_gb_const(g, 0);
-    bool both = mask && mask->type->dims[0] == tw_expr_mulc(g->ctx, batch, 2);
-    if (mask && !both && mask->type->dims[0] != batch)
-        return tw_gb_error(g,
-                           "the mask is %s; it must be known to have one element, or two, for "
-                           "each of a batch of %s",
-                           tw_gb_type_text(g, a->mask->type), tw_print_expr(g->ctx, batch, NULL));
-    tw_value *ends = tw_gb_unsqueeze(g, tw_gb_slice_axis(g, mask, 0, zero, 1, batch), 14);
-    tw_value *inside = tw_gb_binary(g, TW_GRAPH_LESS, at, ends);
-    if (!both)
+    if (!mask || !check_ends(a, mask->type->dims[0], batch))
+        return NULL;
+    tw_expr size = mask->type->dims[0], zero = tw_gb_const(g, 0);
+    tw_value *ends = tw_gb_slice_axis(g, mask, 0, zero, 1, batch);
+    tw_value *inside = tw_gb_binary(g, TW_GRAPH_LESS, at, tw_gb_unsqueeze(g, ends, 14));
+    if (size == batch)
         return inside;
-    tw_value *starts = tw_gb_unsqueeze(g, tw_gb_slice_axis(g, mask, 0, batch, 1, batch), 14);
-    return tw_gb_binary(g, TW_GRAPH_AND, inside,
-                        tw_gb_binary(g, TW_GRAPH_GREATER_EQUAL, at, starts));
+    tw_value *starts = tw_gb_slice_axis(g, mask, 0, tw_expr_sub(g->ctx, size, batch), 1, batch);
+    if (size != tw_expr_mulc(g->ctx, batch, 2)) {
+        tw_value *once = tw_gb_binary(g, TW_GRAPH_EQUAL, tw_onnx_size_value(g, size),
+                                      tw_onnx_size_value(g, batch));
+        starts = tw_gb_where(g, once, tw_onnx_number(g, 0), starts);
+    }
+    return tw_gb_binary(
+        g, TW_GRAPH_AND, inside,
+        tw_gb_binary(g, TW_GRAPH_GREATER_EQUAL, at, tw_gb_unsqueeze(g, starts, 14)));
 }
 
 /* The rows of the queries and the columns of the keys of a square mask for the longest sequence. */

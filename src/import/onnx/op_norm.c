@@ -69,6 +69,38 @@ static bool train(tw_onnx_node *n, tw_value **operands, tw_named_attr epsilon, d
     return true;
 }
 
+/* Gives the results their axes back: the first that of x, the others those of one sample. */
+static bool unflatten(tw_onnx_node *n, tw_type x)
+{
+    for (unsigned i = 0; i < n->n_out && i < 5; i++)
+        if (n->out[i] && !tw_onnx_set(n, i,
+                                      tw_gb_reshape(n->g, n->out[i], i ? x->rank - 1 : x->rank,
+                                                    i ? x->dims + 1 : x->dims)))
+            return false;
+    return true;
+}
+
+/* Statistics for each element of a sample (versions 1 to 8, spatial = 0): as many channels as there
+ * are elements. */
+static bool normalise_elements(tw_onnx_node *n, bool training, tw_named_attr epsilon,
+                               double momentum)
+{
+    tw_gb *g = n->g;
+    tw_type x = n->in[0]->type;
+    tw_value *operands[5];
+    tw_expr flat[2] = {x->dims[0], tw_gb_product(g, x->dims + 1, x->rank - 1)};
+    operands[0] = tw_gb_reshape(g, n->in[0], 2, flat);
+    for (unsigned i = 1; i < 5; i++) {
+        if (!tw_onnx_sized(n, i, x->rank - 1, x->dims + 1, &operands[i]))
+            return false;
+        operands[i] = tw_gb_reshape(g, tw_gb_cast(g, operands[i], x->elem), 1, &flat[1]);
+    }
+    if (training)
+        return train(n, operands, epsilon, momentum) && unflatten(n, x);
+    tw_value *y = tw_gb_emit(g, TW_GRAPH_BATCH_NORM, operands, 5, operands[0]->type, &epsilon, 1);
+    return tw_onnx_max_outputs(n, 1) && tw_onnx_set(n, 0, tw_gb_reshape(g, y, x->rank, x->dims));
+}
+
 bool tw_onnx_op_batch_normalization(tw_onnx_node *n)
 {
     bool ok = true;
@@ -78,10 +110,12 @@ bool tw_onnx_op_batch_normalization(tw_onnx_node *n)
     int64_t test = n->version < 7 ? tw_onnx_int(n, "is_test", 0, &ok) : 0;
     double momentum = tw_onnx_float(n, "momentum", 0.9f, &ok);
     tw_named_attr epsilon = epsilon_attr(n, 1e-5, &ok);
-    if (!ok || !read_vectors(n, 4, operands))
+    if (!ok)
         return false;
-    if (!spatial)
-        return tw_onnx_error(n, "normalisation of each element (spatial = 0) is not supported");
+    if (!spatial && n->in[0]->type->rank > 2)
+        return normalise_elements(n, training || (!test && n->n_out > 1), epsilon, momentum);
+    if (!read_vectors(n, 4, operands))
+        return false;
     if (training || (n->version < 14 && !test && n->n_out > 1))
         return train(n, operands, epsilon, momentum);
     return tw_onnx_max_outputs(n, 1) && tw_onnx_set(n, 0,

@@ -143,7 +143,6 @@ bool tw_onnx_op_max_unpool(tw_onnx_node *n)
     tw_onnx_window w;
     tw_type x = n->in[0]->type;
     tw_expr dims[TW_MAX_RANK], begin[TW_MAX_RANK], end[TW_MAX_RANK];
-    size_t count;
     tw_value *indices;
     if (x->rank < 3)
         return tw_onnx_error(n, "input %s", tw_gb_type_text(g, x));
@@ -168,9 +167,9 @@ bool tw_onnx_op_max_unpool(tw_onnx_node *n)
     y = tw_gb_reshape(g, y, x->rank, dims);
     if (!tw_onnx_in(n, 2))
         return tw_onnx_set(n, 0, y);
-    tw_value *given = tw_onnx_index_vector(n, 2, &count);
-    if (!given || count != x->rank)
-        return given && tw_onnx_error(n, "an output shape of %zu sizes", count);
+    tw_value *given = tw_onnx_index_exactly(n, 2, tw_gb_const(g, x->rank));
+    if (!given)
+        return false;
     tw_onnx_declared_dims(n, 0, x->rank, end);
     const tw_expr *shape = tw_onnx_bind_sizes(n, given, end, "output shape");
     if (!shape)

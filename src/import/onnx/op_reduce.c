@@ -76,17 +76,53 @@ static tw_elem work_elem(int operation, tw_elem elem)
     return real && !tw_elem_is_float(elem) ? TW_F64 : elem;
 }
 
+/* Which axes, known when the model runs, and perhaps their number too: no axes stand for all,
+ * unless the model says otherwise. */
+static tw_value *runtime_axes(tw_onnx_node *n)
+{
+    bool ok = true;
+    tw_gb *g = n->g;
+    tw_expr count;
+    tw_value *mask = tw_onnx_axis_mask(n, n->in[0], 1, &count);
+    bool noop = tw_onnx_int(n, "noop_with_empty_axes", 0, &ok);
+    if (!ok || !mask || noop || tw_expr_range(count, NULL, 0).lo > 0)
+        return ok ? mask : NULL;
+    tw_value *none = tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, tw_onnx_size_value(g, count), 0);
+    return tw_gb_binary(g, TW_GRAPH_OR, mask, none);
+}
+
+/* How many axes stay: what their number, or the declared result, says. */
+static bool count_kept(tw_onnx_node *n, tw_value *mask, unsigned *kept)
+{
+    tw_gb *g = n->g;
+    int64_t count;
+    unsigned rank = n->in[0]->type->rank, declared = tw_onnx_declared_rank(n, 0);
+    if (tw_type_static_count(n->in[1]->type, &count) && count > 0 && count <= rank) {
+        *kept = rank - (unsigned)count;
+        return true;
+    }
+    if (declared > rank)
+        return tw_onnx_error(n,
+                             "input 1 ('%s') is %s: without keepdims the number of dimensions of "
+                             "the result depends on how many axes there are, and the model "
+                             "declares none",
+                             n->proto->input[1], tw_gb_type_text(g, n->in[1]->type));
+    *kept = declared;
+    tw_value *gone = tw_gb_reduce(g, TW_GRAPH_REDUCE_SUM, tw_gb_cast(g, mask, TW_I64), 1, false);
+    return tw_onnx_bind_size(n, gone, tw_gb_const(g, rank - declared),
+                             "number of axes that are reduced") != NULL;
+}
+
 /* Axes that are known when the model runs: each is cut in two, [d] -> [1, d] or [d, 1], and the
  * second ones are reduced. */
 static bool reduce_runtime(tw_onnx_node *n, bool keepdims)
 {
     tw_gb *g = n->g;
-    size_t count;
     tw_expr hints[TW_MAX_RANK];
-    tw_value *x = n->in[0], *mask = tw_onnx_axis_mask(n, x, 1, &count);
-    unsigned rank = x->type->rank, kept = rank - (unsigned)count;
+    tw_value *x = n->in[0], *mask = runtime_axes(n);
+    unsigned rank = x->type->rank, kept = rank;
     tw_elem elem = x->type->elem, work = work_elem(n->op->param, elem);
-    if (!mask)
+    if (!mask || (!keepdims && !count_kept(n, mask, &kept)))
         return false;
     if (keepdims)
         tw_onnx_declared_dims(n, 0, rank, hints);

@@ -10,30 +10,60 @@ typedef struct resize {
     double scales[TW_MAX_RANK]; /* 0: the ratio of the sizes */
     tw_expr dims[TW_MAX_RANK];
     double roi[2 * TW_MAX_RANK];
-    bool has_roi;
     const char *mode, *coordinates, *nearest;
 } resize;
 
-/* floor(size * scale), exact for scales that are small fractions. */
-static tw_expr scaled_size(tw_onnx_node *n, tw_expr size, double scale)
+static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
+static const char *const policies[] = {"stretch", "not_larger", "not_smaller", NULL};
+
+static bool one_of(tw_onnx_node *n, const char *name, const char *value, const char *const *known)
 {
-    int64_t value;
+    for (; *known; known++)
+        if (!strcmp(*known, value))
+            return true;
+    return tw_onnx_error(n, "attribute '%s' has the unknown value '%s'", name, value);
+}
+
+/* Whether the scale is exactly a small fraction. */
+static bool is_fraction(double scale, int64_t *num, int64_t *den)
+{
+    enum { MAX_DEN = 1024 };
+    for (*den = 1; scale > 0 && scale < 1e6 && *den <= MAX_DEN; *den *= 2) {
+        double exact = (double)(float)scale * (double)*den;
+        *num = (int64_t)exact;
+        if (exact == floor(exact) && *num >= 1)
+            return true;
+    }
+    return false;
+}
+
+/* floor(size * scale) in floats, as an i64 scalar. */
+static tw_value *scale_size(tw_onnx_node *n, unsigned axis, tw_value *scale)
+{
+    tw_gb *g = n->g;
+    tw_value *size = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axis), TW_F32);
+    tw_value *product = tw_gb_binary(g, TW_GRAPH_MUL, size, scale);
+    return tw_gb_cast(g, tw_gb_unary(g, TW_GRAPH_FLOOR, product), TW_I64);
+}
+
+/* The same as a size; where no expression gives it, the model computes it. */
+static tw_expr scaled_size(tw_onnx_node *n, unsigned axis, double scale)
+{
+    int64_t value, num, den;
+    tw_expr size = n->in[0]->type->dims[axis], declared[TW_MAX_RANK];
     if (!(scale > 0 && scale < 1e6))
         return tw_gb_error(n->g, "the scale %g", scale);
     if (tw_expr_as_const(size, &value)) {
-        double result = floor((double)value * (double)(float)scale);
+        double result = floorf((float)value * (float)scale);
         return result < 0x1p53 ? tw_gb_const(n->g, (int64_t)result)
                                : tw_gb_error(n->g, "the scale %g", scale);
     }
-    for (int64_t den = 1; den <= 1024; den++) {
-        double num = scale * (double)den;
-        if (fabs(num - rint(num)) < 1e-6 && rint(num) >= 1)
-            return tw_expr_binary(n->ctx, TW_EXPR_FLOORDIV,
-                                  tw_expr_mulc(n->ctx, size, (int64_t)rint(num)),
-                                  tw_gb_const(n->g, den));
-    }
-    return tw_gb_error(n->g, "the symbolic size %s cannot be scaled by %g; fix it (--shape)",
-                       tw_print_expr(n->ctx, size, NULL), scale);
+    if (is_fraction(scale, &num, &den))
+        return tw_expr_binary(n->ctx, TW_EXPR_FLOORDIV, tw_expr_mulc(n->ctx, size, num),
+                              tw_gb_const(n->g, den));
+    tw_onnx_declared_dims(n, 0, n->in[0]->type->rank, declared);
+    return tw_onnx_bind_size(n, scale_size(n, axis, tw_gb_scalar(n->g, TW_F32, scale)),
+                             declared[axis], "scaled size");
 }
 
 static bool take_scales(tw_onnx_node *n, resize *r, const double *scales, size_t count,
@@ -42,7 +72,7 @@ static bool take_scales(tw_onnx_node *n, resize *r, const double *scales, size_t
     for (size_t i = 0; i < count; i++) {
         unsigned axis = axes[i];
         r->scales[axis] = scales[i];
-        r->dims[axis] = scaled_size(n, n->in[0]->type->dims[axis], scales[i]);
+        r->dims[axis] = scaled_size(n, axis, scales[i]);
         if (!r->dims[axis])
             return false;
     }
@@ -65,19 +95,20 @@ static double ratio_of(tw_onnx_node *n, tw_expr to, tw_expr from)
 static bool keep_ratio(tw_onnx_node *n, resize *r, const tw_expr *sizes, size_t count,
                        const unsigned *axes, bool larger)
 {
-    double best = 0;
+    float best = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t to, from;
         if (!tw_expr_as_const(sizes[i], &to) ||
             !tw_expr_as_const(n->in[0]->type->dims[axes[i]], &from) || from <= 0)
-            return tw_onnx_error(n, "attribute 'keep_aspect_ratio_policy' needs known sizes");
-        double scale = (double)to / (double)from;
+            return tw_onnx_error(n, "%s has no elements to resize",
+                                 tw_gb_type_text(n->g, n->in[0]->type));
+        float scale = (float)to / (float)from;
         best = i == 0 || (larger ? scale > best : scale < best) ? scale : best;
     }
     for (size_t i = 0; i < count; i++) {
-        double from = (double)n->in[0]->type->dims[axes[i]]->value;
-        r->dims[axes[i]] = tw_gb_const(n->g, (int64_t)floor(best * from + 0.5));
-        r->scales[axes[i]] = best;
+        float from = (float)n->in[0]->type->dims[axes[i]]->value;
+        r->dims[axes[i]] = tw_gb_const(n->g, (int64_t)roundf(best * from));
+        r->scales[axes[i]] = (double)best;
     }
     return true;
 }
@@ -92,11 +123,8 @@ static bool take_sizes(tw_onnx_node *n, resize *r, const tw_expr *sizes, size_t 
     bool larger = !strcmp(policy, "not_smaller");
     if (larger || !strcmp(policy, "not_larger"))
         return keep_ratio(n, r, sizes, count, axes, larger);
-    if (strcmp(policy, "stretch"))
-        return tw_onnx_error(n,
-                             "attribute 'keep_aspect_ratio_policy' is '%s'; accepted are "
-                             "stretch, not_larger, not_smaller",
-                             policy);
+    if (!one_of(n, "keep_aspect_ratio_policy", policy, policies))
+        return false;
     for (size_t i = 0; i < count; i++) {
         r->dims[axes[i]] = sizes[i];
         r->scales[axes[i]] = ratio_of(n, sizes[i], n->in[0]->type->dims[axes[i]]);
@@ -133,48 +161,6 @@ static void start(tw_onnx_node *n, resize *r)
     }
 }
 
-static bool one_of(tw_onnx_node *n, const char *name, const char *value, const char *const *known)
-{
-    for (; *known; known++)
-        if (!strcmp(*known, value))
-            return true;
-    return tw_onnx_error(n, "attribute '%s' has the unknown value '%s'", name, value);
-}
-
-static bool finish(tw_onnx_node *n, const resize *r)
-{
-    bool ok = true;
-    tw_gb *g = n->g;
-    tw_attr scales[TW_MAX_RANK], roi[2 * TW_MAX_RANK];
-    double cubic = tw_onnx_float(n, "cubic_coeff_a", -0.75, &ok);
-    double outside = tw_onnx_float(n, "extrapolation_value", 0, &ok);
-    int64_t exclude = tw_onnx_int(n, "exclude_outside", 0, &ok);
-    int64_t antialias = tw_onnx_int(n, "antialias", 0, &ok);
-    bool same = !r->has_roi, crop = !strcmp(r->coordinates, "tf_crop_and_resize");
-    for (unsigned i = 0; i < r->rank; i++) {
-        scales[i] = tw_attr_float(n->ctx, r->scales[i]);
-        same &= r->dims[i] == n->in[0]->type->dims[i] && r->scales[i] == 1;
-        roi[i] = tw_attr_float(n->ctx, r->roi[i]);
-        roi[r->rank + i] = tw_attr_float(n->ctx, r->roi[r->rank + i]);
-    }
-    if (!ok || same)
-        return ok && tw_onnx_set(n, 0, n->in[0]);
-    bool nearest = !strcmp(r->mode, "nearest"), is_cubic = !strcmp(r->mode, "cubic");
-    return tw_onnx_set(
-        n, 0,
-        TW_GB_EMIT(g, RESIZE, n->in, 1,
-                   tw_type_tensor(n->ctx, n->in[0]->type->elem, r->rank, r->dims, NULL),
-                   {"scales", tw_attr_array(n->ctx, scales, r->rank)},
-                   {"mode", tw_attr_string(n->ctx, r->mode)},
-                   {"coordinates", tw_attr_string(n->ctx, r->coordinates)},
-                   {"nearest", nearest ? tw_attr_string(n->ctx, r->nearest) : NULL},
-                   {"cubic_coeff", is_cubic ? tw_attr_float(n->ctx, cubic) : NULL},
-                   {"exclude_outside", exclude ? tw_attr_bool(n->ctx, true) : NULL},
-                   {"antialias", antialias ? tw_attr_bool(n->ctx, true) : NULL},
-                   {"extrapolation", crop ? tw_attr_float(n->ctx, outside) : NULL},
-                   {"roi", crop ? tw_attr_array(n->ctx, roi, 2 * (size_t)r->rank) : NULL}));
-}
-
 /* The region of tf_crop_and_resize: starts, then ends, of the axes. */
 static bool read_roi(tw_onnx_node *n, resize *r, const unsigned *axes, size_t count)
 {
@@ -190,11 +176,110 @@ static bool read_roi(tw_onnx_node *n, resize *r, const unsigned *axes, size_t co
         r->roi[axes[i]] = roi[i];
         r->roi[r->rank + axes[i]] = roi[count + i];
     }
-    r->has_roi = true;
     return true;
 }
 
-static const char *const modes[] = {"nearest", "linear", "cubic", NULL};
+/* ---- The operation ---- */
+
+/* An axis that is not keeps its elements, exactly. */
+static bool is_resized(tw_onnx_node *n, const resize *r, unsigned i)
+{
+    return r->dims[i] != n->in[0]->type->dims[i] || r->scales[i] != 1 || r->roi[i] != 0 ||
+           r->roi[r->rank + i] != 1;
+}
+
+/* Whether there are open sizes, and what graph.resize does only with known ones: weights that
+ * depend on the size, or more neighbours than one loop should read. */
+static bool goes_by_axes(tw_onnx_node *n, const resize *r, bool exclude, bool antialias)
+{
+    enum { MAX_NEIGHBOURS = 16 };
+    unsigned taps = !strcmp(r->mode, "nearest") ? 1 : !strcmp(r->mode, "linear") ? 2 : 4, all = 1;
+    bool open = false;
+    for (unsigned i = 0; i < r->rank; i++) {
+        bool resized = is_resized(n, r, i) || !strcmp(r->coordinates, "tf_crop_and_resize");
+        open |= resized &&
+                (!tw_expr_is_const(r->dims[i]) || !tw_expr_is_const(n->in[0]->type->dims[i]));
+        all *= resized && all <= MAX_NEIGHBOURS ? taps : 1;
+    }
+    return open && ((antialias && taps > 1) || (exclude && taps == 4) || all > MAX_NEIGHBOURS);
+}
+
+static bool read_numbers(tw_onnx_node *n, const resize *from, tw_onnx_resize *r)
+{
+    bool ok = true;
+    *r = (tw_onnx_resize){.mode = from->mode,
+                          .coordinates = from->coordinates,
+                          .nearest = from->nearest,
+                          .cubic = tw_onnx_float(n, "cubic_coeff_a", -0.75, &ok),
+                          .outside = tw_onnx_float(n, "extrapolation_value", 0, &ok),
+                          .exclude_outside = tw_onnx_int(n, "exclude_outside", 0, &ok),
+                          .antialias = tw_onnx_int(n, "antialias", 0, &ok)};
+    return ok;
+}
+
+/* The scale of an axis as the ratio of its sizes. */
+static tw_value *size_ratio(tw_onnx_node *n, tw_value *size, unsigned axis)
+{
+    tw_gb *g = n->g;
+    return tw_gb_binary(g, TW_GRAPH_DIV, tw_gb_cast(g, size, TW_F32),
+                        tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axis), TW_F32));
+}
+
+/* One axis after the other, with scales that are known or follow from sizes. */
+static bool finish_by_axes(tw_onnx_node *n, const resize *from)
+{
+    tw_gb *g = n->g;
+    tw_onnx_resize r;
+    if (!read_numbers(n, from, &r))
+        return false;
+    for (unsigned i = 0; i < from->rank; i++) {
+        r.dims[i] = from->dims[i];
+        if (!is_resized(n, from, i))
+            continue;
+        r.size[i] = tw_onnx_size_value(g, from->dims[i]);
+        r.scale[i] = from->scales[i] ? tw_gb_scalar(g, TW_F32, from->scales[i])
+                                     : size_ratio(n, r.size[i], i);
+        r.roi_start[i] = tw_gb_scalar(g, TW_F32, from->roi[i]);
+        r.roi_end[i] = tw_gb_scalar(g, TW_F32, from->roi[from->rank + i]);
+    }
+    return tw_onnx_set(n, 0, tw_onnx_resize_axes(n, n->in[0], &r));
+}
+
+static bool finish(tw_onnx_node *n, const resize *r)
+{
+    bool ok = true;
+    tw_gb *g = n->g;
+    tw_attr scales[TW_MAX_RANK], roi[2 * TW_MAX_RANK];
+    double cubic = tw_onnx_float(n, "cubic_coeff_a", -0.75, &ok);
+    double outside = tw_onnx_float(n, "extrapolation_value", 0, &ok);
+    int64_t exclude = tw_onnx_int(n, "exclude_outside", 0, &ok);
+    int64_t antialias = tw_onnx_int(n, "antialias", 0, &ok);
+    bool same = true, crop = !strcmp(r->coordinates, "tf_crop_and_resize");
+    for (unsigned i = 0; i < r->rank; i++) {
+        scales[i] = tw_attr_float(n->ctx, r->scales[i]);
+        same &= !is_resized(n, r, i);
+        roi[i] = tw_attr_float(n->ctx, r->roi[i]);
+        roi[r->rank + i] = tw_attr_float(n->ctx, r->roi[r->rank + i]);
+    }
+    if (!ok || same)
+        return ok && tw_onnx_set(n, 0, n->in[0]);
+    if (goes_by_axes(n, r, exclude, antialias))
+        return finish_by_axes(n, r);
+    bool nearest = !strcmp(r->mode, "nearest"), is_cubic = !strcmp(r->mode, "cubic");
+    return tw_onnx_set(
+        n, 0,
+        TW_GB_EMIT(g, RESIZE, n->in, 1,
+                   tw_type_tensor(n->ctx, n->in[0]->type->elem, r->rank, r->dims, NULL),
+                   {"scales", tw_attr_array(n->ctx, scales, r->rank)},
+                   {"mode", tw_attr_string(n->ctx, r->mode)},
+                   {"coordinates", tw_attr_string(n->ctx, r->coordinates)},
+                   {"nearest", nearest ? tw_attr_string(n->ctx, r->nearest) : NULL},
+                   {"cubic_coeff", is_cubic ? tw_attr_float(n->ctx, cubic) : NULL},
+                   {"exclude_outside", exclude ? tw_attr_bool(n->ctx, true) : NULL},
+                   {"antialias", antialias ? tw_attr_bool(n->ctx, true) : NULL},
+                   {"extrapolation", crop ? tw_attr_float(n->ctx, outside) : NULL},
+                   {"roi", crop ? tw_attr_array(n->ctx, roi, 2 * (size_t)r->rank) : NULL}));
+}
 
 /* ---- Scales and sizes known when the model runs ---- */
 
@@ -214,15 +299,6 @@ static tw_value *vector_of(tw_onnx_node *n, unsigned i, size_t count)
     return tw_gb_conform(n->g, v, &size);
 }
 
-/* floor(size * scale) */
-static tw_value *scale_size(tw_onnx_node *n, unsigned axis, tw_value *scale)
-{
-    tw_gb *g = n->g;
-    tw_value *size = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axis), TW_F64);
-    tw_value *product = tw_gb_binary(g, TW_GRAPH_MUL, size, tw_gb_cast(g, scale, TW_F64));
-    return tw_gb_cast(g, tw_gb_unary(g, TW_GRAPH_FLOOR, product), TW_I64);
-}
-
 /* keep_aspect_ratio_policy: the smallest or largest scale for all axes. */
 static bool keep_ratio_runtime(tw_onnx_node *n, tw_onnx_resize *r, tw_value *sizes, size_t count,
                                const unsigned *axes, bool larger)
@@ -230,17 +306,15 @@ static bool keep_ratio_runtime(tw_onnx_node *n, tw_onnx_resize *r, tw_value *siz
     tw_gb *g = n->g;
     tw_value *best = NULL;
     for (size_t i = 0; i < count; i++) {
-        tw_value *to = tw_gb_cast(g, tw_onnx_item(g, sizes, i), TW_F64);
-        tw_value *from = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axes[i]), TW_F64);
-        tw_value *scale = tw_gb_binary(g, TW_GRAPH_DIV, to, from);
+        tw_value *scale = size_ratio(n, tw_onnx_item(g, sizes, i), axes[i]);
         best = best ? tw_gb_binary(g, larger ? TW_GRAPH_MAX : TW_GRAPH_MIN, best, scale) : scale;
     }
     for (size_t i = 0; i < count; i++) {
-        tw_value *from = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axes[i]), TW_F64);
-        tw_value *size =
-            tw_gb_binary_scalar(g, TW_GRAPH_ADD, tw_gb_binary(g, TW_GRAPH_MUL, best, from), 0.5);
+        tw_value *from = tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axes[i]), TW_F32);
+        tw_value *size = tw_gb_cast(g, tw_gb_binary(g, TW_GRAPH_MUL, best, from), TW_F64);
+        size = tw_gb_binary_scalar(g, TW_GRAPH_ADD, size, 0.5);
         r->size[axes[i]] = tw_gb_cast(g, tw_gb_unary(g, TW_GRAPH_FLOOR, size), TW_I64);
-        r->scale[axes[i]] = tw_gb_cast(g, best, TW_F32);
+        r->scale[axes[i]] = best;
     }
     return best != NULL;
 }
@@ -254,13 +328,13 @@ static bool sizes_runtime(tw_onnx_node *n, tw_onnx_resize *r, size_t count, cons
     const char *policy = tw_onnx_string(n, "keep_aspect_ratio_policy", "stretch", &ok);
     if (!ok || !sizes)
         return false;
+    if (!one_of(n, "keep_aspect_ratio_policy", policy, policies))
+        return false;
     if (strcmp(policy, "stretch"))
         return keep_ratio_runtime(n, r, sizes, count, axes, !strcmp(policy, "not_smaller"));
     for (size_t i = 0; i < count; i++) {
         r->size[axes[i]] = tw_onnx_item(g, sizes, i);
-        r->scale[axes[i]] =
-            tw_gb_binary(g, TW_GRAPH_DIV, tw_gb_cast(g, r->size[axes[i]], TW_F32),
-                         tw_gb_cast(g, tw_onnx_size_of(g, n->in[0], axes[i]), TW_F32));
+        r->scale[axes[i]] = size_ratio(n, r->size[axes[i]], axes[i]);
     }
     return true;
 }
@@ -299,22 +373,30 @@ static bool roi_runtime(tw_onnx_node *n, tw_onnx_resize *r, size_t count, const 
 static bool run_runtime(tw_onnx_node *n, const resize *from, size_t count, const unsigned *axes,
                         unsigned scales_at)
 {
-    bool ok = true, by_size = tw_onnx_in(n, 3);
-    tw_onnx_resize r = {.mode = from->mode,
-                        .coordinates = from->coordinates,
-                        .nearest = from->nearest,
-                        .cubic = tw_onnx_float(n, "cubic_coeff_a", -0.75, &ok),
-                        .outside = tw_onnx_float(n, "extrapolation_value", 0, &ok),
-                        .exclude_outside = tw_onnx_int(n, "exclude_outside", 0, &ok),
-                        .antialias = tw_onnx_int(n, "antialias", 0, &ok)};
+    bool by_size = tw_onnx_in(n, 3);
+    tw_onnx_resize r;
+    if (!read_numbers(n, from, &r))
+        return false;
     tw_value *scales = by_size ? NULL : vector_of(n, scales_at, count);
     for (size_t i = 0; scales && i < count; i++) {
         r.scale[axes[i]] = real_item(n->g, scales, i);
         r.size[axes[i]] = scale_size(n, axes[i], r.scale[axes[i]]);
     }
-    return ok && (by_size ? sizes_runtime(n, &r, count, axes) : scales != NULL) &&
+    return (by_size ? sizes_runtime(n, &r, count, axes) : scales != NULL) &&
            roi_runtime(n, &r, count, axes) && bind_resized(n, &r, from->rank) &&
            tw_onnx_set(n, 0, tw_onnx_resize_axes(n, n->in[0], &r));
+}
+
+/* Whether sizes that keep the ratio follow from sizes that are not known. */
+static bool keeps_open_ratio(tw_onnx_node *n, size_t count, const unsigned *axes)
+{
+    bool ok = true, open = false;
+    size_t given;
+    const tw_expr *sizes = tw_onnx_in(n, 3) ? tw_known_exprs(n->g, n->in[3], &given) : NULL;
+    const char *policy = tw_onnx_string(n, "keep_aspect_ratio_policy", "stretch", &ok);
+    for (size_t i = 0; sizes && given == count && i < count; i++)
+        open |= !tw_expr_is_const(sizes[i]) || !tw_expr_is_const(n->in[0]->type->dims[axes[i]]);
+    return ok && open && strcmp(policy, "stretch");
 }
 
 /* Whether the numbers of input i are not known. */
@@ -370,7 +452,8 @@ bool tw_onnx_op_resize(tw_onnx_node *n)
     if (!read_axes(n, axes, &count) || !read_modes(n, &r))
         return false;
     bool crops = !strcmp(r.coordinates, "tf_crop_and_resize");
-    if (is_open(n, scales_at) || is_open(n, 3) || (crops && is_open(n, 1)))
+    if (is_open(n, scales_at) || is_open(n, 3) || (crops && is_open(n, 1)) ||
+        keeps_open_ratio(n, count, axes))
         return run_runtime(n, &r, count, axes, scales_at);
     if (!read_roi(n, &r, axes, count))
         return false;

@@ -191,22 +191,44 @@ bool tw_onnx_is_known(tw_onnx_node *n, unsigned i)
     return !tw_onnx_in(n, i) || tw_known_exprs(n->g, n->in[i], &count);
 }
 
-tw_value *tw_onnx_index_vector(tw_onnx_node *n, unsigned i, size_t *count)
+tw_value *tw_onnx_index_list(tw_onnx_node *n, unsigned i)
 {
-    int64_t elements;
     tw_value *v = tw_onnx_in(n, i);
     if (!v)
         return tw_gb_error(n->g, "input %u is missing", i);
     if (!tw_onnx_check_integers(n, i))
         return NULL;
+    tw_expr count = tw_gb_product(n->g, v->type->dims, v->type->rank);
+    return tw_gb_reshape(n->g, tw_gb_cast(n->g, v, TW_I64), 1, &count);
+}
+
+tw_value *tw_onnx_index_vector(tw_onnx_node *n, unsigned i, size_t *count)
+{
+    int64_t elements;
+    tw_value *v = tw_onnx_index_list(n, i);
+    if (!v)
+        return NULL;
     if (!tw_type_static_count(v->type, &elements))
         return tw_gb_error(n->g,
                            "input %u ('%s') is %s: how many elements it has must be known when the "
                            "model is compiled",
-                           i, n->proto->input[i], tw_gb_type_text(n->g, v->type));
+                           i, n->proto->input[i], tw_gb_type_text(n->g, n->in[i]->type));
     *count = (size_t)elements;
-    return tw_gb_reshape(n->g, tw_gb_cast(n->g, v, TW_I64), 1,
-                         (tw_expr[]){tw_gb_const(n->g, elements)});
+    return v;
+}
+
+tw_value *tw_onnx_index_exactly(tw_onnx_node *n, unsigned i, tw_expr count)
+{
+    tw_gb *g = n->g;
+    tw_value *v = tw_onnx_index_list(n, i);
+    if (!v)
+        return NULL;
+    if (tw_gb_differ(g, v->type->dims[0], count))
+        return tw_gb_error(g, "input %u ('%s') is %s; %s elements are needed", i,
+                           n->proto->input[i], tw_gb_type_text(g, n->in[i]->type),
+                           tw_print_expr(n->ctx, count, NULL));
+    const char *what = tw_arena_printf(g->arena, "numbers of elements of input %u", i);
+    return tw_gb_check_equal(g, v->type->dims[0], count, what) ? tw_gb_conform(g, v, &count) : NULL;
 }
 
 tw_value *tw_onnx_index_scalar(tw_onnx_node *n, unsigned i)
@@ -303,20 +325,28 @@ tw_value *tw_onnx_gather_kept(tw_gb *g, tw_value *keep, tw_value *values, unsign
 
 /* ---- Axes ---- */
 
-tw_value *tw_onnx_axis_mask(tw_onnx_node *n, tw_value *x, unsigned i, size_t *count)
+tw_value *tw_onnx_axis_mask(tw_onnx_node *n, tw_value *x, unsigned i, tw_expr *count)
 {
     tw_gb *g = n->g;
     unsigned rank = x->type->rank;
-    tw_value *axes = tw_onnx_index_vector(n, i, count);
-    if (!axes || *count > rank || 2 * rank > TW_MAX_RANK)
-        return axes ? tw_gb_error(g,
-                                  "%zu axes, known when the model runs, of a tensor of rank %u; "
-                                  "ranks to %d are supported",
-                                  *count, rank, TW_MAX_RANK / 2)
-                    : NULL;
-    tw_expr all = tw_gb_const(g, (int64_t)*count);
-    tw_value *ones = tw_gb_expand(g, tw_onnx_number(g, 1), 1, &all);
-    return tw_gb_binary_scalar(g, TW_GRAPH_EQUAL, tw_onnx_spread(g, axes, ones, rank, 0), 1);
+    tw_value *axes = tw_onnx_index_list(n, i);
+    int64_t known = 0;
+    if (!axes)
+        return NULL;
+    *count = axes->type->dims[0];
+    tw_expr_as_const(*count, &known);
+    if (2 * rank > TW_MAX_RANK || known > rank)
+        return tw_gb_error(g,
+                           "%s axes, known when the model runs, of a tensor of rank %u; ranks to "
+                           "%d are supported",
+                           tw_print_expr(n->ctx, *count, NULL), rank, TW_MAX_RANK / 2);
+    tw_value *ones = tw_gb_expand(g, tw_onnx_number(g, 1), 1, count);
+    tw_value *hits = tw_onnx_spread(g, axes, ones, rank, 0);
+    tw_value *mask = tw_gb_binary_scalar(g, TW_GRAPH_GREATER, hits, 0);
+    tw_value *found = tw_gb_reduce(g, TW_GRAPH_REDUCE_SUM, tw_gb_cast(g, mask, TW_I64), 1, false);
+    return tw_onnx_bind_size(n, found, *count, "number of different axes that the tensor has")
+               ? mask
+               : NULL;
 }
 
 /* The second size where it follows from the first and the whole. */

@@ -47,27 +47,37 @@ static spans make_spans(tw_gb *g, tw_value *start, tw_value *end, tw_value *step
     return s;
 }
 
+/* How many axes the lists of the node speak of: what one of them says, if any does. */
+static tw_expr common_length(tw_onnx_node *n)
+{
+    tw_expr length = NULL;
+    for (unsigned i = 1; i <= 4; i++) {
+        tw_value *v = tw_onnx_in(n, i) ? tw_onnx_index_list(n, i) : NULL;
+        if (tw_onnx_in(n, i) && !v)
+            return NULL;
+        if (v && (!length || !tw_expr_is_const(length)))
+            length = v->type->dims[0];
+    }
+    return length ? length : tw_gb_error(n->g, "input 1 is missing");
+}
+
 /* The lists of the node, for all axes. */
 static bool read_spans(tw_onnx_node *n, spans *out)
 {
     tw_gb *g = n->g;
     tw_value *x = n->in[0], *axes, *step;
     unsigned rank = x->type->rank;
-    size_t count, ends, other;
-    tw_value *start = tw_onnx_index_vector(n, 1, &count), *end = tw_onnx_index_vector(n, 2, &ends);
-    if (!start || !end)
+    tw_expr all = common_length(n);
+    if (!all ||
+        !tw_gb_check(g, tw_expr_sub(n->ctx, tw_gb_const(g, rank), all),
+                     "%s slices of a tensor of rank %u", tw_print_expr(n->ctx, all, NULL), rank))
         return false;
-    tw_expr all = tw_gb_const(g, (int64_t)count);
-    axes =
-        tw_onnx_in(n, 3) ? tw_onnx_index_vector(n, 3, &other) : tw_gb_iota(g, TW_I64, 1, &all, 0);
-    if (!axes || ends != count || (tw_onnx_in(n, 3) && other != count))
-        return axes && tw_onnx_error(n, "starts, ends and axes have different lengths");
-    step = tw_onnx_in(n, 4) ? tw_onnx_index_vector(n, 4, &other)
+    tw_value *start = tw_onnx_index_exactly(n, 1, all), *end = tw_onnx_index_exactly(n, 2, all);
+    axes = tw_onnx_in(n, 3) ? tw_onnx_index_exactly(n, 3, all) : tw_gb_iota(g, TW_I64, 1, &all, 0);
+    step = tw_onnx_in(n, 4) ? tw_onnx_index_exactly(n, 4, all)
                             : tw_gb_expand(g, tw_onnx_number(g, 1), 1, &all);
-    if (!step || (tw_onnx_in(n, 4) && other != count))
-        return step && tw_onnx_error(n, "starts and steps have different lengths");
-    if (count > rank)
-        return tw_onnx_error(n, "%zu slices of a tensor of rank %u", count, rank);
+    if (!start || !end || !axes || !step)
+        return false;
     *out = make_spans(g, tw_onnx_spread(g, axes, start, rank, 0),
                       tw_onnx_spread(g, axes, end, rank, INT64_MAX),
                       tw_onnx_spread(g, axes, step, rank, 1), tw_onnx_sizes_of(g, x));
@@ -95,10 +105,10 @@ bool tw_onnx_slice_runtime(tw_onnx_node *n)
     tw_value *x = n->in[0];
     unsigned rank = x->type->rank;
     tw_expr hints[TW_MAX_RANK];
-    int64_t count = 0;
+    int64_t count = rank;
     if (!read_spans(n, &s))
         return false;
-    tw_type_static_count(n->in[1]->type, &count);
+    tw_expr_as_const(common_length(n), &count);
     tw_onnx_declared_dims(n, 0, rank, hints);
     for (unsigned i = 0; i < rank; i++)
         if (!may_touch(n, i, (size_t)count))
@@ -169,16 +179,14 @@ bool tw_onnx_pad_runtime(tw_onnx_node *n, const char *mode, tw_value *value)
     tw_gb *g = n->g;
     tw_value *x = n->in[0], *axes;
     unsigned rank = x->type->rank;
-    size_t count, n_axes = rank;
     tw_expr hints[TW_MAX_RANK], all = tw_gb_const(g, rank);
-    tw_value *pads = tw_onnx_index_vector(n, 1, &count);
-    axes =
-        tw_onnx_in(n, 3) ? tw_onnx_index_vector(n, 3, &n_axes) : tw_gb_iota(g, TW_I64, 1, &all, 0);
-    if (!pads || !axes)
+    axes = tw_onnx_in(n, 3) ? tw_onnx_index_list(n, 3) : tw_gb_iota(g, TW_I64, 1, &all, 0);
+    if (!axes)
         return false;
-    if (count != 2 * n_axes)
-        return tw_onnx_error(n, "%zu pads for %zu axes; two for each are needed", count, n_axes);
-    tw_expr half = tw_gb_const(g, (int64_t)n_axes);
+    tw_expr half = axes->type->dims[0];
+    tw_value *pads = tw_onnx_index_exactly(n, 1, tw_expr_mulc(n->ctx, half, 2));
+    if (!pads)
+        return false;
     tw_value *begin = tw_gb_slice_axis(g, pads, 0, tw_gb_const(g, 0), 1, half);
     tw_value *end = tw_gb_slice_axis(g, pads, 0, half, 1, half);
     begin = tw_onnx_spread(g, axes, begin, rank, 0);
