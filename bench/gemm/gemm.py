@@ -198,7 +198,7 @@ class Machine:
 
     def prepare(self, case, a, b, c):
         self.bits = 512 if case["isa"] == "avx512" else 256
-        self.data = np.zeros(a.nbytes + b.nbytes + c.nbytes + 4096, np.uint8)
+        self.data = np.ones(a.nbytes + b.nbytes + c.nbytes + 4096, np.uint8)
         self.bytes = a.nbytes + b.nbytes + c.nbytes
 
 

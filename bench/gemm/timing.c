@@ -85,15 +85,19 @@ typedef struct reading {
     size_t bytes;
 } reading;
 
+/* In eight streams: the processor fetches ahead in each. */
 __attribute__((target("avx2"))) static int read_all(void *state)
 {
     const reading *r = state;
+    size_t part = r->bytes / 8 & ~(size_t)127;
     __m256i s[4] = {0};
-    for (size_t i = 0; i + 256 <= r->bytes; i += 256)
-        for (int j = 0; j < 8; j++) {
-            __m256i v = _mm256_load_si256((const __m256i *)(r->data + i + 32 * j));
-            __asm__("vpor %1, %0, %0" : "+x"(s[j % 4]) : "x"(v));
-        }
+    for (size_t i = 0; i < part; i += 128)
+        for (int j = 0; j < 8; j++)
+            for (int k = 0; k < 4; k++) {
+                const char *at = r->data + (size_t)j * part + i + 32 * k;
+                __m256i v = _mm256_load_si256((const __m256i *)at);
+                __asm__("vpor %1, %0, %0" : "+x"(s[k]) : "x"(v));
+            }
     return 0;
 }
 

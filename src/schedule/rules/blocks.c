@@ -153,7 +153,7 @@ static bool choose_blocking(const tw_rule *r, product *p, blocking *out)
     bool large = m * steps * element_bytes(p->x) > FAR * (int64_t)r->target->l2_bytes;
     if (tiles < LEAST_TILES || !large)
         return false;
-    choose_pieces(steps, r->target->l1_bytes * 7 / 5 / (width * element_bytes(p->y)), out);
+    choose_pieces(steps, r->target->l1_bytes * 14 / 5 / (width * element_bytes(p->y)), out);
     out->copy_y = p->y->stride[p->k] > width;
     out->copy_x = p->x->stride[p->k] > 1 && n / width >= LEAST_TILES;
     choose_blocks(r, p, out);
