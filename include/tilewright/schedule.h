@@ -91,10 +91,9 @@ bool tw_sched_tile(tw_schedule *s, tw_value *const *loops, const int64_t *factor
 /* Iterations run on a GPU's "blockIdx.x" (.y, .z), "threadIdx.x" (.y, .z), or on virtual threads
  * ("vthread"), whose copies of the body a thread runs in turn. */
 bool tw_sched_bind(tw_schedule *s, tw_value *loop, const char *thread);
-/* "auto_unroll_max_step" (INT): loops in it whose copies have no more operations are unrolled;
- * "unroll_explicit" (BOOL): whether they, or the loop marked unroll, are copied before code
- * generation or marked for LLVM; "prefetch" (INT): what the loop reads is fetched that many
- * iterations ahead; "non_temporal" (BOOL): its stores pass by the caches. */
+/* "auto_unroll_max_step" (INT): loops in it whose copies have no more operations are unrolled.
+ * "unroll_explicit" (BOOL), "prefetch" (INT: iterations ahead) and "non_temporal" (BOOL) are noted on
+ * the loop for those who make code of it; tilewright's own code generation does not read them. */
 bool tw_sched_pragma(tw_schedule *s, tw_value *loop, const char *key, tw_attr value);
 /* The iterations in which masks of the blocks inside hold for sure get a loop of their own, without
  * masks; out has the loops that there are of: before, without masks, after. Their number, or -1. */
