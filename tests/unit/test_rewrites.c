@@ -121,7 +121,7 @@ static double tolerance(tw_elem elem)
 {
     if (!tw_elem_is_float(elem))
         return 0;
-    return tw_elem_bits(elem) >= 32 ? 1e-5 : elem == TW_F16 ? 4e-3 : 3e-2;
+    return elem == TW_F64 ? 1e-12 : elem == TW_F32 ? 1e-5 : elem == TW_F16 ? 4e-3 : 3e-2;
 }
 
 static bool same_element(double a, double b, double allowed, bool signs)
