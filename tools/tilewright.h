@@ -33,7 +33,7 @@ typedef struct tw_compile_args {
     jmp_buf *full;   /* where exhausted memory leads */
     const char *model;
     tw_compile_options options; /* without the lists: */
-    tw_texts cpus, extra_outputs, disabled, plugins;
+    tw_texts cpus, open_inputs, extra_outputs, disabled, plugins;
     TW_VEC(tw_shape) shapes;
     tw_pass_limits limits; /* of --pass-limit and --rewrite-limit */
     bool keep_open; /* sizes that nothing fixes stay symbolic; otherwise a model that is compiled on

@@ -58,6 +58,8 @@ static tw_compile_options options_of(tw_compile_args *args)
     o.n_cpus = args->cpus.len;
     o.shapes = args->shapes.data;
     o.n_shapes = args->shapes.len;
+    o.open_inputs = args->open_inputs.data;
+    o.n_open_inputs = args->open_inputs.len;
     o.extra_outputs = args->extra_outputs.data;
     o.n_extra_outputs = args->extra_outputs.len;
     o.passes.disable = args->disabled.data;
@@ -203,6 +205,8 @@ bool tw_load_model(tw_compile_args *args, const tw_arrays *inputs, tw_model **mo
 {
     if (tw_is_compiled(args->model))
         return load_compiled(args, model);
+    for (size_t i = 0; i < inputs->n; i++)
+        tw_vec_push(tw_context_arena(args->ctx), &args->open_inputs, inputs->items[i].name);
     for (size_t i = 0; i < inputs->n; i++)
         if (inputs->items[i].data && !strstr(inputs->items[i].name, "[]"))
             add_shape(args, inputs->items[i].name, inputs->items[i].rank, inputs->items[i].dims);

@@ -9,6 +9,7 @@
 enum {
     OPT_CPU = 256,
     OPT_SHAPE,
+    OPT_OPEN,
     OPT_TIMING,
     OPT_DUMP_BEFORE,
     OPT_DUMP_AFTER,
@@ -99,6 +100,10 @@ static const struct argp_option compile_options[] = {
      "file, the best one chosen when it is loaded",
      0},
     {"shape", OPT_SHAPE, "NAME=1x3x224x224", 0, "Fix the shape of an input", 0},
+    {"open-input", OPT_OPEN, "NAME", 0,
+     "Leave an input for which the model has a default (an initializer) to each run; run and check "
+     "do so with what is given",
+     0},
     {"precise", OPT_PRECISE, 0, 0, "No fused multiply-add, no reordering of sums", 0},
     {"saturate-products", OPT_SATURATE, 0, 0,
      "Matrix products of unsigned by signed bytes as processors without VNNI make them (default: "
@@ -153,6 +158,9 @@ static error_t parse_compile(int key, char *arg, struct argp_state *state)
     case OPT_SHAPE:
         if (!parse_shape(a, arg))
             argp_error(state, "--shape takes NAME=1x3x224x224, not '%s'", arg);
+        break;
+    case OPT_OPEN:
+        tw_vec_push(arena, &a->open_inputs, arg);
         break;
     case OPT_OUTPUT_OF:
         tw_vec_push(arena, &a->extra_outputs, arg);

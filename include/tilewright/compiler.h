@@ -56,6 +56,10 @@ typedef struct tw_compile_options {
     size_t n_shapes;
     const tw_input_value *values;
     size_t n_values;
+    const char *const
+        *open_inputs; /* names of inputs that have a default in the model, an initializer
+                         of the name, and are inputs all the same; else it is folded */
+    size_t n_open_inputs;
     const char *const *extra_outputs; /* names of inner values to give as further outputs */
     size_t n_extra_outputs;
     tw_emit emit;

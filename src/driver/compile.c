@@ -66,6 +66,8 @@ static tw_op *import(tw_context *ctx, const char *path, const tw_compile_options
                                  .n_shapes = n_shapes,
                                  .values = values,
                                  .n_values = o->n_values,
+                                 .open_inputs = o->open_inputs,
+                                 .n_open_inputs = o->n_open_inputs,
                                  .extra_outputs = o->extra_outputs,
                                  .n_extra_outputs = o->n_extra_outputs,
                                  .written = {output, output ? header_of(o) : NULL},

@@ -248,17 +248,26 @@ bool tw_onnx_read_input(tw_context *ctx, const char *model, const char *name, co
     return fine;
 }
 
+/* Inputs with a default, an initializer of their name, have no file as a rule. */
 static bool read_inputs(tw_context *ctx, const Onnx__GraphProto *g, const char *prefix,
                         tw_arrays *out, size_t *numbers)
 {
-    tw_map initializers = tw_map_make(tw_context_arena(ctx));
+    tw_map initializers = tw_map_make(tw_context_arena(ctx)), none = tw_map_make(initializers.arena);
+    size_t required = 0;
     for (size_t i = 0; i < g->n_initializer; i++)
         tw_map_put_str(&initializers, tw_onnx_text(g->initializer[i]->name), g->initializer[i]);
     for (size_t i = 0; i < g->n_sparse_initializer; i++)
         if (g->sparse_initializer[i]->values)
             tw_map_put_str(&initializers, tw_onnx_text(g->sparse_initializer[i]->values->name),
                            g->sparse_initializer[i]);
-    return read_numbered(ctx, prefix, g->input, g->n_input, &initializers, out, numbers);
+    for (size_t i = 0; i < g->n_input; i++)
+        required += !tw_map_get_str(&initializers, tw_onnx_text(g->input[i]->name));
+    /* Where there are more files than inputs without a default, those with one are numbered, too.
+     */
+    bool all = required < g->n_input &&
+               !access(tw_arena_printf(tw_context_arena(ctx), "%s%zu.pb", prefix, required), F_OK);
+    return read_numbered(ctx, prefix, g->input, g->n_input, all ? &none : &initializers, out,
+                         numbers);
 }
 
 static bool read_outputs(tw_context *ctx, const Onnx__GraphProto *g, const char *prefix,

@@ -268,6 +268,8 @@ tw_value *tw_onnx_sparse_tensor(tw_onnx *im, const Onnx__SparseTensorProto *tens
 tw_type tw_onnx_input_type(tw_onnx *im, const Onnx__ValueInfoProto *input);
 /* The shape that the options give for that name, or NULL. */
 const tw_import_shape *tw_onnx_given_shape(const tw_onnx *im, const char *name);
+/* Takes away the defaults of inputs that the options say to have a value. */
+bool tw_onnx_open_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto *graph);
 /* Takes the shapes of the options: symbols of inputs get their sizes. */
 bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph);
 /* The value that options give to an input, as a constant. Sets *value to NULL when there is none;

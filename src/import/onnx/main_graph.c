@@ -28,7 +28,7 @@ static bool add_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto
         const char *name = tw_onnx_text(input->name);
         if (!*name)
             return tw_error(im->ctx, im->loc, "input %zu has no name", i);
-        /* Old models list initializers as inputs with a default. */
+        /* An initializer of the name is a default; old models list all theirs so. */
         if (tw_map_get_str(&scope->initializers, name))
             continue;
         tw_value *arg;
@@ -238,7 +238,7 @@ bool tw_onnx_main(tw_onnx *im, tw_op *func)
     declare(&scope, graph->output, graph->n_output);
     im->handle_inputs = tw_map_make(im->arena);
     if (!tw_onnx_initializers(im, &scope, graph) || !tw_onnx_bind_shapes(im, graph) ||
-        !add_inputs(im, &scope, graph, body))
+        !tw_onnx_open_inputs(im, &scope, graph) || !add_inputs(im, &scope, graph, body))
         return false;
     find_input_symbols(im, body);
     if (!tw_onnx_nodes(im, &scope, graph->node, graph->n_node) ||

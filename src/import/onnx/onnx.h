@@ -27,6 +27,9 @@ typedef struct tw_import_options {
     const tw_array *values; /* of inputs, by name, which become constants; their shapes
                                are in `shapes` as well */
     size_t n_values;
+    const char *const *open_inputs; /* names of inputs whose default is not to be used; names of
+                                       others without one have no effect */
+    size_t n_open_inputs;
     const char *const *extra_outputs; /* names of values that become outputs too */
     size_t n_extra_outputs;
     size_t max_file_size;     /* of the model and of each data file; 0: no bound */

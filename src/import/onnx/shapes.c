@@ -135,6 +135,32 @@ bool tw_onnx_bind_shapes(tw_onnx *im, const Onnx__GraphProto *graph)
     return true;
 }
 
+bool tw_onnx_open_inputs(tw_onnx *im, tw_onnx_scope *scope, const Onnx__GraphProto *graph)
+{
+    const tw_import_options *o = im->options;
+    tw_map inputs = tw_map_make(im->arena);
+    for (size_t i = 0; i < graph->n_input; i++)
+        tw_map_put_str(&inputs, tw_onnx_text(graph->input[i]->name), graph->input[i]);
+    for (size_t k = 0; k < o->n_values; k++)
+        if (tw_map_get_str(&inputs, o->values[k].name))
+            tw_map_put_str(&scope->initializers, o->values[k].name, NULL);
+    for (size_t k = 0; k < o->n_open_inputs; k++) {
+        tw_suggestion near = {.name = o->open_inputs[k]};
+        bool found = tw_map_get_str(&inputs, near.name) != NULL;
+        if (found)
+            tw_map_put_str(&scope->initializers, near.name, NULL);
+        for (size_t i = 0; !found && i < graph->n_input; i++) {
+            const char *name = tw_onnx_text(graph->input[i]->name);
+            tw_suggest(&near, name);
+            found = is_element(near.name, name, graph->input[i]);
+        }
+        if (!found)
+            return tw_error(im->ctx, im->loc, "the model has no input '%s'%s", near.name,
+                            inputs_text(im, graph, near.best));
+    }
+    return true;
+}
+
 /* ---- Inputs ---- */
 
 static tw_expr dimension(tw_onnx *im, const Onnx__ValueInfoProto *input,
