@@ -1,4 +1,5 @@
-/* op_resize.c: resizing by tables that are computed here (resize_table.c).
+/* op_resize.c: resizing by tables that are computed here (resize_table.c), or by what the kernel
+ * computes where sizes are open or tables too large (resize_symbolic.h).
  *
  * Nearest and linear are one block, with a load for each combination of neighbours; index tables
  * become expressions where a closed form exists. Cubic and antialiased modes go axis by axis, each
@@ -13,8 +14,8 @@ typedef struct resize {
     tw_lowering *l;
     tw_op *op;
     unsigned rank;
-    bool resized[TW_MAX_RANK], symbolic[TW_MAX_RANK];
-    tw_resize_axis axes[TW_MAX_RANK]; /* of a symbolic axis `taps` alone */
+    bool resized[TW_MAX_RANK], symbolic[TW_MAX_RANK]; /* symbolic: without a table */
+    tw_resize_axis axes[TW_MAX_RANK];                 /* of one without a table `taps` alone */
     tw_resize_symbolic computed[TW_MAX_RANK];
     bool extrapolates;
     tw_elem elem; /* of the arithmetic */
@@ -32,7 +33,10 @@ static bool make_tables(resize *r, const tw_value *x, const tw_value *out)
         r->resized[i] = from != to || !unit || crop;
         if (!r->resized[i])
             continue;
-        r->symbolic[i] = !tw_expr_as_const(from, &in) || !tw_expr_as_const(to, &n);
+        bool known = tw_expr_as_const(from, &in) && tw_expr_as_const(to, &n);
+        if (known && !tw_resize_table(r->l->ctx, r->op, i, in, n, &r->axes[i]))
+            return false;
+        r->symbolic[i] = !known || !r->axes[i].index;
         if (r->symbolic[i]) {
             if (!tw_resize_symbolic_make(r->l->ctx, r->op, i, from, to, &r->computed[i]))
                 return false;
@@ -40,8 +44,6 @@ static bool make_tables(resize *r, const tw_value *x, const tw_value *out)
             r->extrapolates = r->extrapolates || crop;
             continue;
         }
-        if (!tw_resize_table(r->l->ctx, r->op, i, in, n, &r->axes[i]))
-            return false;
         for (int64_t o = 0; r->axes[i].outside && o < r->axes[i].out; o++)
             r->extrapolates = r->extrapolates || r->axes[i].outside[o];
     }
@@ -155,29 +157,68 @@ static bool lower_direct(resize *r, tw_value *x, tw_value *out)
 
 /* ---- Axis by axis ---- */
 
-static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, tw_expr *dims)
+/* Position and weight of the tap that the stage's last axis counts. */
+static tw_value *table_tap(resize *r, tw_stage *s, unsigned axis, tw_expr *position)
 {
-    tw_axis axes[TW_MAX_RANK + 1];
     const tw_resize_axis *t = &r->axes[axis];
-    tw_context *ctx = r->l->ctx;
-    tw_expr index[TW_MAX_RANK], result[TW_MAX_RANK];
-    dims[axis] = tw_expr_const(ctx, t->out);
-    for (unsigned i = 0; i < r->rank; i++) {
-        axes[i] = (tw_axis){tw_arena_printf(r->l->arena, "i%u", i), dims[i], false};
-        index[i] = result[i] = tw_expr_dim(ctx, i);
-    }
-    axes[r->rank] = (tw_axis){"t", tw_expr_const(ctx, t->taps), true};
-    tw_value *to = tw_lowering_alloc(r->l, r->elem, r->rank, dims, "resized");
     int64_t shape[] = {t->out, t->taps};
     size_t n = (size_t)t->out * t->taps;
     tw_value *positions = tw_lowering_table(r->l, TW_I64, 2, shape, t->index, n * sizeof *t->index);
     tw_value *weights = tw_lowering_table(r->l, TW_F32, 2, shape, t->weight, n * sizeof *t->weight);
+    tw_expr at[] = {tw_stage_axis(s, axis), tw_stage_axis(s, r->rank)};
+    *position =
+        tw_stage_dim(s, tw_stage_load(s, positions, at), (tw_range){.lo = 0, .hi = t->in - 1});
+    return tw_stage_load(s, weights, at);
+}
+
+/* The sum of the weights of each position, which is computed once. */
+static tw_value *lower_totals(resize *r, unsigned axis)
+{
+    const tw_resize_symbolic *c = &r->computed[axis];
+    tw_context *ctx = r->l->ctx;
+    tw_expr out = c->out, o = tw_expr_dim(ctx, 0), unused;
+    tw_axis axes[] = {{"o", out, false}, {"t", tw_expr_const(ctx, c->taps), true}};
+    tw_value *totals = tw_lowering_alloc(r->l, TW_F32, 1, &out, "totals");
+    tw_stage s;
+    tw_stage_open(r->l, &s, "resize_weights", axes, 2);
+    tw_value *w = tw_resize_symbolic_tap(c, &s, o, tw_stage_axis(&s, 1), &unused);
+    tw_stage_reduce(&s, "add", 0, w, totals, &o);
+    tw_stage_close(&s);
+    return totals;
+}
+
+static tw_value *computed_tap(resize *r, tw_stage *s, unsigned axis, tw_value *totals,
+                              tw_expr *position)
+{
+    tw_expr o = tw_stage_axis(s, axis);
+    tw_value *w =
+        tw_resize_symbolic_tap(&r->computed[axis], s, o, tw_stage_axis(s, r->rank), position);
+    if (!totals)
+        return w;
+    tw_value *total = tw_stage_load(s, totals, &o);
+    tw_value *some = tw_stage_compare(s, "ne", total, tw_like(s, total, 0));
+    return tw_stage_select(s, some, tw_s2(s, TW_LOOP_DIV, w, total), w);
+}
+
+static tw_value *lower_axis(resize *r, unsigned axis, tw_value *x, tw_expr *dims, tw_expr size)
+{
+    tw_axis axes[TW_MAX_RANK + 1];
+    tw_context *ctx = r->l->ctx;
+    tw_expr index[TW_MAX_RANK], result[TW_MAX_RANK];
+    dims[axis] = size;
+    for (unsigned i = 0; i < r->rank; i++) {
+        axes[i] = (tw_axis){tw_arena_printf(r->l->arena, "i%u", i), dims[i], false};
+        index[i] = result[i] = tw_expr_dim(ctx, i);
+    }
+    axes[r->rank] = (tw_axis){"t", tw_expr_const(ctx, r->axes[axis].taps), true};
+    tw_value *to = tw_lowering_alloc(r->l, r->elem, r->rank, dims, "resized");
+    bool computed = r->symbolic[axis];
+    tw_value *totals = computed && r->computed[axis].row ? lower_totals(r, axis) : NULL;
     tw_stage s;
     tw_stage_open(r->l, &s, "resize_axis", axes, r->rank + 1);
-    tw_expr at[] = {result[axis], tw_stage_axis(&s, r->rank)};
-    index[axis] =
-        tw_stage_dim(&s, tw_stage_load(&s, positions, at), (tw_range){.lo = 0, .hi = t->in - 1});
-    tw_value *w = tw_stage_cast(&s, tw_stage_load(&s, weights, at), r->elem);
+    tw_value *w = computed ? computed_tap(r, &s, axis, totals, &index[axis])
+                           : table_tap(r, &s, axis, &index[axis]);
+    w = tw_stage_cast(&s, w, r->elem);
     tw_value *v = tw_stage_cast(&s, tw_stage_load(&s, x, index), r->elem);
     tw_stage_reduce_product(&s, v, w, to, result);
     tw_stage_close(&s);
@@ -191,7 +232,7 @@ static bool lower_separable(resize *r, tw_value *x, tw_value *out)
         dims[i] = tw_size(x, i);
     for (unsigned i = 0; i < r->rank; i++)
         if (r->resized[i])
-            x = lower_axis(r, i, x, dims);
+            x = lower_axis(r, i, x, dims, tw_size(out, i));
     tw_stage s;
     tw_stage_elementwise(r->l, &s, "resize", out);
     tw_value *v = tw_stage_load_broadcast(&s, x, r->rank);
@@ -214,13 +255,9 @@ bool tw_lower_resize(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
         symbolic = symbolic || r.symbolic[i];
     for (unsigned i = 0; i < r.rank; i++)
         if (r.resized[i]) {
-            few = few && r.axes[i].taps <= (symbolic ? MAX_TAPS : 2);
+            few = few && r.axes[i].taps <= (symbolic ? MAX_TAPS : 2) && !r.computed[i].row;
             corners *= few ? r.axes[i].taps : 1;
             few = few && corners <= MAX_CORNERS;
         }
-    if (symbolic && !few)
-        return tw_error(l->ctx, op->loc,
-                        "resizing along so many axes needs known sizes; fix them with "
-                        "--shape NAME=…");
     return few ? lower_direct(&r, in[0], out[0]) : lower_separable(&r, in[0], out[0]);
 }

@@ -1,5 +1,5 @@
-/* op_resize_symbolic.c: resizing along an axis of symbolic size: what resize_table.c computes for
- * known sizes is computed in the kernel, in the same steps.
+/* op_resize_symbolic.c: resizing along an axis of symbolic size, or of one that is too large for a
+ * table: what resize_table.c computes is computed in the kernel, in the same steps.
  *
  * Where the sizes have a fixed ratio, the positions may have a form in integers that tables of some
  * sizes show: of nearest, twice as large, position o comes from o floordiv 2. */
@@ -170,17 +170,22 @@ bool tw_resize_symbolic_make(tw_context *ctx, const tw_op *op, unsigned axis, tw
     const char *mode = tw_op_string(op, "mode", "nearest");
     *r = (tw_resize_symbolic){.ctx = ctx, .op = op, .axis = axis, .in = in, .out = out};
     r->scale = (double)(float)item(op, "scales", axis, 0);
+    if (r->scale == 0 && tw_expr_is_const(in) && tw_expr_is_const(out))
+        r->scale = (double)((float)out->value / (float)in->value);
     r->taps = !strcmp(mode, "nearest") ? 1 : !strcmp(mode, "linear") ? 2 : 4;
-    if (r->taps > 1 && tw_op_bool(op, "antialias", false) && (r->scale == 0 || r->scale < 1))
+    r->shrink = 1;
+    bool antialias = r->taps > 1 && tw_op_bool(op, "antialias", false);
+    if (antialias && r->scale == 0)
         return tw_error(ctx, op->loc,
                         "resizing with antialias needs known sizes, but axis %u goes from '%s' to "
                         "'%s'; fix them with --shape NAME=…",
                         axis, tw_print_expr(ctx, in, NULL), tw_print_expr(ctx, out, NULL));
-    if (r->taps == 4 && tw_op_bool(op, "exclude_outside", false))
-        return tw_error(ctx, op->loc,
-                        "cubic resizing that excludes what lies outside needs known sizes, but "
-                        "axis %u goes from '%s' to '%s'; fix them with --shape NAME=…",
-                        axis, tw_print_expr(ctx, in, NULL), tw_print_expr(ctx, out, NULL));
+    antialias = antialias && r->scale < 1;
+    r->row = antialias || (r->taps == 4 && tw_op_bool(op, "exclude_outside", false));
+    if (antialias) {
+        r->shrink = r->scale;
+        r->taps = (unsigned)fminf(ceilf((float)r->taps / (float)r->scale), 0x1p30f) + 1;
+    }
     return true;
 }
 
@@ -212,6 +217,30 @@ void tw_resize_symbolic_taps(const tw_resize_symbolic *r, tw_stage *s, tw_expr o
         weights[1] = tw_stage_cast(s, tw_s2(s, TW_LOOP_SUB, x, low), elem);
         weights[0] = tw_s2(s, TW_LOOP_SUB, tw_like(s, weights[1], 1), weights[1]);
     }
+}
+
+tw_value *tw_resize_symbolic_tap(const tw_resize_symbolic *r, tw_stage *s, tw_expr o, tw_expr t,
+                                 tw_expr *at)
+{
+    bool linear = !strcmp(tw_op_string(r->op, "mode", "nearest"), "linear");
+    tw_value *x = coordinate(r, s, o), *zero = f32(s, 0);
+    double support = (double)((linear ? 1 : 2) / (float)r->shrink);
+    tw_value *first = r->shrink < 1 ? minus(s, tw_s2(s, TW_LOOP_ADD, x, f32(s, 0.5)), support)
+                      : linear      ? x
+                                    : minus(s, x, 1);
+    tw_value *tap = tw_stage_cast(s, tw_stage_index(s, t), TW_F32);
+    tw_value *place = tw_s2(s, TW_LOOP_ADD, tw_s1(s, TW_LOOP_FLOOR, first), tap);
+    tw_value *distance = tw_s2(s, TW_LOOP_MUL, tw_s2(s, TW_LOOP_SUB, x, place), f32(s, r->shrink));
+    tw_value *weight =
+        linear ? tw_s2(s, TW_LOOP_MAX,
+                       tw_s2(s, TW_LOOP_SUB, f32(s, 1), tw_s1(s, TW_LOOP_ABS, distance)), zero)
+               : cubic(r, s, distance);
+    *at = position(r, s, place);
+    if (!tw_op_bool(r->op, "exclude_outside", false) || (linear && r->shrink == 1))
+        return weight;
+    tw_value *below = tw_stage_compare(s, "lt", place, zero);
+    tw_value *above = tw_stage_compare(s, "ge", place, tw_stage_size(s, TW_F32, r->in));
+    return tw_stage_select(s, tw_s2(s, TW_LOOP_OR, below, above), zero, weight);
 }
 
 tw_value *tw_resize_symbolic_outside(const tw_resize_symbolic *r, tw_stage *s, tw_expr o)

@@ -187,7 +187,9 @@ bool tw_resize_table(tw_context *ctx, const tw_op *op, unsigned axis, int64_t in
     float shrink = antialias ? s.scale : 1;
     *table = (tw_resize_axis){.in = in, .out = out, .taps = is_nearest ? 1 : linear ? 2 : 4};
     if (antialias)
-        table->taps = (unsigned)ceilf(2 * (linear ? 1 : 2) / shrink) + 1;
+        table->taps = (unsigned)fminf(ceilf(2 * (linear ? 1 : 2) / shrink), 0x1p30f) + 1;
+    if (out > TW_RESIZE_MAX_ENTRIES / table->taps)
+        return true;
     size_t n = (size_t)out * table->taps;
     tw_arena *arena = tw_context_arena(ctx);
     table->index = TW_NEW_ARRAY(arena, int64_t, n);

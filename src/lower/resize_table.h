@@ -4,11 +4,15 @@
 
 #include "tilewright/ir.h"
 
+/* Most entries of a table; larger ones are not made, what they would hold is computed while running
+ * (resize_symbolic.h). */
+enum { TW_RESIZE_MAX_ENTRIES = 1 << 16 };
+
 /* Per position of the result `taps` positions of the operand (inside its axis) with weights. */
 typedef struct tw_resize_axis {
     int64_t in, out;
     unsigned taps;
-    int64_t *index; /* out x taps */
+    int64_t *index; /* out x taps; NULL: too many entries, no table was made */
     float *weight;  /* out x taps; all 1 for mode nearest */
     bool *outside;  /* out: tf_crop_and_resize extrapolates there; NULL: nowhere */
 } tw_resize_axis;

@@ -52,6 +52,21 @@ def roi_align():
                    expected=[np.zeros((3, 3, 3, 2), F32)])
 
 
+def resizes():
+    """Axes that are too long for a table of where each place comes from."""
+    tall, long = rand(1, 1, 3, 40000), rand(1, 1, 5, 150000)
+    for x, size in ((tall, [1, 1, 4, 70000]), (long, [1, 1, 2, 67000]), (tall, [1, 1, 3, 80000])):
+        size = np.array(size, np.int64)
+        for attrs in ({"mode": "nearest"}, {"mode": "linear"}, {"mode": "cubic"},
+                      {"mode": "nearest", "nearest_mode": "ceil"},
+                      {"mode": "cubic", "exclude_outside": 1},
+                      {"mode": "linear", "antialias": 1}, {"mode": "cubic", "antialias": 1}):
+            for coordinates in ("half_pixel", "asymmetric"):
+                yield onnx("Resize", [x, None, None, size],
+                           {**attrs, "coordinate_transformation_mode": coordinates}, const=(3,),
+                           opset=19, limit=3e-3 if "antialias" in attrs else 0)
+
+
 def affine_grids():
     """Sizes of 1 too, where aligned corners fall together."""
     for sizes, corners, const in itertools.product(((3, 4), (1, 3), (4, 1), (1, 1), (2, 3, 4),
@@ -272,6 +287,7 @@ def cases():
     yield from deform()
     yield from roi_align()
     yield from affine_grids()
+    yield from resizes()
     yield from determinants()
     yield from transforms()
     yield from training()

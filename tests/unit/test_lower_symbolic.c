@@ -322,7 +322,7 @@ static void resizes(void **state)
                                               "align_corners",        "pytorch_half_pixel",
                                               "half_pixel_symmetric", "tf_crop_and_resize"};
     static const char *const modes[] = {"nearest", "linear", "cubic"};
-    for (unsigned i = 0; i < 17; i++) { /* of crops not cubic ones: they take too many taps */
+    for (unsigned i = 0; i < 18; i++) {
         char text[900];
         snprintf(text, sizeof text,
                  "(%%x: tensor<1 x 1 x (n + 1) x (m + 2) x f32>) ->"
@@ -331,6 +331,20 @@ static void resizes(void **state)
                  " coordinates = \"%s\", roi = [0.0, 0.0, 0.25, 0.0, 1.0, 1.0, 0.75, 1.0]} :"
                  " tensor<1 x 1 x (n * 2 + 2) x (m + 5) x f32> return %%0 }",
                  modes[i % 3], coordinates[i / 3]);
+        check_sizes(text);
+    }
+    static const char *const rows[] = {
+        "mode = \"linear\", antialias = true", "mode = \"cubic\", antialias = true",
+        "mode = \"cubic\", antialias = true, exclude_outside = true",
+        "mode = \"cubic\", exclude_outside = true, cubic_coeff = -0.5"};
+    for (unsigned i = 0; i < 4; i++) {
+        char text[600];
+        snprintf(text, sizeof text,
+                 "(%%x: tensor<1 x (m + 1) x (n * 5 + 10) x f32>) ->"
+                 " tensor<1 x (m + 1) x (n * 2 + 4) x f32> {"
+                 " %%0 = graph.resize %%x {scales = [1.0, 1.0, 0.4], coordinates = \"half_pixel\","
+                 " %s} : tensor<1 x (m + 1) x (n * 2 + 4) x f32> return %%0 }",
+                 rows[i]);
         check_sizes(text);
     }
 }
