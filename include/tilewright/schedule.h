@@ -92,8 +92,9 @@ bool tw_sched_tile(tw_schedule *s, tw_value *const *loops, const int64_t *factor
  * ("vthread"), whose copies of the body a thread runs in turn. */
 bool tw_sched_bind(tw_schedule *s, tw_value *loop, const char *thread);
 /* "auto_unroll_max_step" (INT): loops in it whose copies have no more operations are unrolled.
- * "unroll_explicit" (BOOL), "prefetch" (INT: iterations ahead) and "non_temporal" (BOOL) are noted on
- * the loop for those who make code of it; tilewright's own code generation does not read them. */
+ * "unroll_explicit" (BOOL), "prefetch" (INT: iterations ahead) and "non_temporal" (BOOL) are noted
+ * on the loop for those who make code of it; tilewright's own code generation does not read them.
+ */
 bool tw_sched_pragma(tw_schedule *s, tw_value *loop, const char *key, tw_attr value);
 /* The iterations in which masks of the blocks inside hold for sure get a loop of their own, without
  * masks; out has the loops that there are of: before, without masks, after. Their number, or -1. */
@@ -153,9 +154,9 @@ bool tw_sched_transform_block_layout(tw_schedule *s, tw_value *block, tw_attr ma
  * reads, with zeros beyond, and its result is copied back. The block stands in loops of its own; to
  * pad its reduction it must be a sum of products. */
 bool tw_sched_pad_einsum(tw_schedule *s, tw_value *block, const int64_t *padding, unsigned n);
-/* Part i of the loop's body (a loop or block in it) runs stages[i] iterations late, so that parts of
- * different iterations run together, in the places that `order` (NULL: as it is) gives. Buffers of
- * the iteration get as many copies as are in use. */
+/* Part i of the loop's body (a loop or block in it) runs stages[i] iterations late, so that parts
+ * of different iterations run together, in the places that `order` (NULL: as it is) gives. Buffers
+ * of the iteration get as many copies as are in use. */
 bool tw_sched_software_pipeline(tw_schedule *s, tw_value *loop, const int64_t *stages,
                                 const int64_t *order, unsigned n);
 /* The part with the block runs for the next iteration: it fills one copy of its buffer while the
@@ -164,10 +165,10 @@ bool tw_sched_double_buffer(tw_schedule *s, tw_value *block, tw_value *loop);
 
 /* The loop's nest becomes the body of one block, which moves as one piece; NULL on an error. */
 tw_value *tw_sched_blockize(tw_schedule *s, tw_value *loop);
-/* The loop's nest, which computes what the kernel `description` computes on parts of its buffers, is
- * replaced by what the kernel `implementation` does there. Both have the same arguments, the last
- * ones (`outputs`) read and written. They stand in the kernel's module or in the library. Runs both
- * on made-up numbers, too, and refuses an implementation that computes something else. */
+/* The loop's nest, which computes what the kernel `description` computes on parts of its buffers,
+ * is replaced by what the kernel `implementation` does there. Both have the same arguments, the
+ * last ones (`outputs`) read and written. They stand in the kernel's module or in the library. Runs
+ * both on made-up numbers, too, and refuses an implementation that computes something else. */
 tw_value *tw_sched_tensorize(tw_schedule *s, tw_value *loop, const char *description,
                              const char *implementation);
 /* A module with intrinsics for tensorize; a replayed trace brings the one that it stands in. */
