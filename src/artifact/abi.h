@@ -96,6 +96,8 @@
     X(split_text)                                                                                  \
     X(normalize_text)                                                                              \
     X(match_text)                                                                                  \
+    X(write_numbers)                                                                               \
+    X(read_numbers)                                                                                \
     X(look_up)                                                                                     \
     X(tree_ensemble)                                                                               \
     X(sequence_make)                                                                               \

@@ -3,6 +3,7 @@ against are those of layout 0, turned round."""
 import itertools
 
 import numpy as np
+import onnx
 
 from case import Case, reference
 from cases_linear import rand
@@ -66,7 +67,23 @@ def forms(op, way, directions):
         yield case(op, [x, w, r, b, None, None, c, p], {**attrs, "input_forget": 1})
 
 
+def scans():
+    """Scan of operator set 8, whose sequences may have lengths."""
+    body = onnx.parser.parse_graph("""
+        body (float[1] s, float[b] u) => (float[1] t, float[b] o) {
+          sum = ReduceSum <keepdims = 1> (u)
+          t = Add (s, sum)
+          o = Add (u, t)
+        }""")
+    for directions, lengths in itertools.product(([0], [1]), (None, [2, 4], [4, 1])):
+        inputs = [None if lengths is None else np.array(lengths, np.int64), rand(2, 1), rand(2, 4, 3)]
+        attrs = {"body": body, "num_scan_inputs": 1, "directions": directions}
+        for dims in ({}, {0: ("n",), 1: ("n", None), 2: ("n", "t", "b")}):
+            yield Case("Scan", inputs, attrs, 2, domain="", opset=8, dims=dims)
+
+
 def cases():
+    yield from scans()
     for op, (way, directions) in itertools.product(GATES, WAYS):
         yield from forms(op, way, directions)
         for steps in (1, 40):

@@ -346,6 +346,13 @@ const tw_expr *tw_onnx_bind_sizes(tw_onnx_node *n, tw_value *v, const tw_expr *h
 /* A constant of strings, of rank 0 (one string) or 1. */
 tw_value *tw_onnx_text_constant(tw_onnx_node *n, const ProtobufCBinaryData *items, size_t count,
                                 unsigned rank);
+/* The handler of a node which moves the elements of the inputs in `list` about, and the same for
+ * strings: it gets their places (i64), and the strings are fetched from the places that its result
+ * has. Place 0 is that of `filler`, or of an empty string where there is none. */
+bool tw_onnx_move_text(tw_onnx_node *n, const unsigned *list, unsigned count, tw_value *filler,
+                       tw_onnx_handler handler);
+/* Casts of strings to numbers, and of numbers to strings. */
+tw_value *tw_onnx_cast_text(tw_onnx_node *n, tw_value *x, tw_elem elem);
 /* Equal of strings. */
 tw_value *tw_onnx_equal_text(tw_onnx_node *n);
 /* A size that a routine will decide. */

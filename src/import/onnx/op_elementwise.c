@@ -189,7 +189,7 @@ static bool cast_to(tw_onnx_node *n, tw_elem elem)
     if (x->type->elem == elem)
         return tw_onnx_set(n, 0, x);
     if (x->type->elem == TW_STRING || elem == TW_STRING)
-        return tw_onnx_error(n, "casts of strings are not supported");
+        return tw_onnx_set(n, 0, tw_onnx_cast_text(n, x, elem));
     if (elem == TW_F8E8M0FNU)
         return tw_onnx_set(n, 0, cast_to_power(n, &ok)) && ok;
     if (tw_elem_is_int(elem) && tw_elem_bits(elem) < 8) /* wraps, as integers do */

@@ -256,8 +256,23 @@ static bool check_updates(tw_onnx_node *n)
                          tw_elem_name(n->in[0]->type->elem));
 }
 
+/* Strings are written by their places. */
+static bool scatter_text(tw_onnx_node *n, tw_onnx_handler handler)
+{
+    static const unsigned moved[2] = {0, 2};
+    tw_attr reduction;
+    if (!read_reduction(n, &reduction) || !check_updates(n))
+        return false;
+    if (reduction)
+        return tw_onnx_error(n, "attribute 'reduction' is '%s', but the data are strings",
+                             reduction->u.string.text);
+    return tw_onnx_move_text(n, moved, 2, NULL, handler);
+}
+
 bool tw_onnx_op_scatter_elements(tw_onnx_node *n)
 {
+    if (n->in[0]->type->elem == TW_STRING)
+        return scatter_text(n, tw_onnx_op_scatter_elements);
     unsigned axis;
     tw_attr reduction;
     tw_type x = n->in[0]->type, indices = n->in[1]->type, updates = n->in[2]->type;
@@ -281,6 +296,8 @@ bool tw_onnx_op_scatter_elements(tw_onnx_node *n)
 
 bool tw_onnx_op_scatter_nd(tw_onnx_node *n)
 {
+    if (n->in[0]->type->elem == TW_STRING)
+        return scatter_text(n, tw_onnx_op_scatter_nd);
     tw_attr reduction;
     tw_gb *g = n->g;
     tw_type x = n->in[0]->type, indices = n->in[1]->type, updates = n->in[2]->type;

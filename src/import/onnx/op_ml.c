@@ -270,7 +270,9 @@ bool tw_onnx_op_linear_classifier(tw_onnx_node *n)
     tw_value *at = classes > 1 ? tw_onnx_best(g, scores)
                                : tw_gb_cast(g, tw_gb_squeeze(g, ABOVEC(scores, 0), 2), TW_I64);
     if (classes == 1 && labelled == 2 && post == TW_ONNX_PROBIT)
-        return tw_onnx_error(n, "post_transform PROBIT of two classes");
+        return tw_onnx_error(
+            n, "post_transform PROBIT of a single score for two classes; engines do not say "
+               "what the second score is");
     tw_value *z = classes == 1 && labelled == 2 ? tw_onnx_score_pair(g, post, scores, true)
                                                 : tw_onnx_transform(g, post, scores);
     return tw_onnx_set(n, 0, tw_gb_gather(g, labels, at, 0)) && tw_onnx_set(n, 1, z);

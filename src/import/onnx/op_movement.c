@@ -331,7 +331,7 @@ static bool read_pads(tw_onnx_node *n, tw_expr *begin, tw_expr *end)
     return true;
 }
 
-bool tw_onnx_op_pad(tw_onnx_node *n)
+static bool pad(tw_onnx_node *n)
 {
     bool ok = true;
     tw_gb *g = n->g;
@@ -363,6 +363,23 @@ bool tw_onnx_op_pad(tw_onnx_node *n)
                  : tw_onnx_pad_runtime(n, mode, value);
 }
 
+/* What strings are padded with is their place 0, which is what numbers are padded with. */
+static bool pad_text(tw_onnx_node *n)
+{
+    tw_value *filler = tw_onnx_in(n, 2);
+    if (filler && filler->type->elem != TW_STRING)
+        return tw_onnx_error(n, "the value is %s, the data %s", tw_elem_name(filler->type->elem),
+                             tw_elem_name(TW_STRING));
+    if (filler)
+        n->in[2] = NULL;
+    return tw_onnx_move_text(n, (const unsigned[]){0}, 1, filler, pad);
+}
+
+bool tw_onnx_op_pad(tw_onnx_node *n)
+{
+    return n->in[0]->type->elem == TW_STRING ? pad_text(n) : pad(n);
+}
+
 /* Likewise, with sizes known when the model runs. */
 static bool crop_or_pad(tw_onnx_node *n, tw_value *given, const int64_t *axes, size_t count)
 {
@@ -392,6 +409,8 @@ static bool crop_or_pad(tw_onnx_node *n, tw_value *given, const int64_t *axes, s
 /* Crops or pads axes evenly to given sizes; an odd one more goes to the end. */
 bool tw_onnx_op_center_crop_pad(tw_onnx_node *n)
 {
+    if (n->in[0]->type->elem == TW_STRING)
+        return tw_onnx_move_text(n, (const unsigned[]){0}, 1, NULL, tw_onnx_op_center_crop_pad);
     bool ok = true;
     tw_gb *g = n->g;
     tw_value *x = n->in[0];

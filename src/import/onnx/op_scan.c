@@ -18,21 +18,6 @@ static bool keep_sizes(tw_onnx_loop *l)
     return true;
 }
 
-static bool import_scan_body(tw_onnx_loop *l)
-{
-    const tw_region *region = &l->op->regions[0];
-    unsigned n_in = l->n_states + l->n_sequences;
-    tw_value **in = TW_NEW_ARRAY(l->n->im->arena, tw_value *, n_in + 1);
-    l->out = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->body->n_output + 1);
-    for (unsigned i = 0; i < l->n_states; i++)
-        in[i] = region->args[1 + i];
-    for (unsigned i = 0; i < l->n_sequences; i++)
-        if (!(in[l->n_states + i] = tw_gb_gather(l->g, l->sequences[i], region->args[0], 0)))
-            return false;
-    l->out[0] = tw_onnx_loop_scalar(l->g, TW_BOOL, 1);
-    return tw_onnx_inline_graph(l->n, l->body, in, n_in, l->out + 1) && keep_sizes(l);
-}
-
 /* What Scan's attributes say of its sequences and stacks. */
 typedef struct scan {
     tw_onnx_loop l;
@@ -42,7 +27,55 @@ typedef struct scan {
     const int64_t *backwards, *reverse; /* of sequences and stacks; NULL: none */
     size_t n_in_axes, n_out_axes, n_backwards, n_reverse;
     tw_expr length;
+    tw_value *steps; /* of the trips those that count (an i64 scalar), or NULL: all */
 } scan;
+
+/* In a trip that is one too many states stay, and rows are of zeros. */
+static bool pause_behind(scan *s)
+{
+    tw_onnx_loop *l = &s->l;
+    tw_gb *g = l->g;
+    const tw_region *region = &l->op->regions[0];
+    tw_value *runs = tw_gb_binary(g, TW_GRAPH_LESS, region->args[0], s->steps);
+    for (unsigned i = 1; i <= l->n_states + l->n_stacks; i++) {
+        tw_value *x = l->out[i];
+        if (!x || tw_onnx_as_bundle(x) || x->type->elem == TW_STRING)
+            return x && tw_onnx_error(l->n, "lengths of sequences whose results are not numbers");
+        tw_value *stays = i <= l->n_states ? region->args[i] : tw_gb_scalar(g, x->type->elem, 0);
+        if (!(l->out[i] = tw_gb_where(g, runs, x, stays)))
+            return false;
+    }
+    return true;
+}
+
+/* Where the trip reads sequence i; backwards it starts at the last of the steps that count. */
+static tw_value *step_of(scan *s, unsigned i)
+{
+    tw_gb *g = s->l.g;
+    tw_value *trip = s->l.op->regions[0].args[0];
+    if (!s->steps || !s->backwards || !s->backwards[i])
+        return trip;
+    tw_value *left = tw_gb_binary(g, TW_GRAPH_SUB, s->steps, trip);
+    left = tw_gb_binary_scalar(g, TW_GRAPH_SUB, left, 1);
+    return tw_gb_binary_scalar(g, TW_GRAPH_MAX, left, 0);
+}
+
+static bool import_scan_body(scan *s)
+{
+    tw_onnx_loop *l = &s->l;
+    const tw_region *region = &l->op->regions[0];
+    unsigned n_in = l->n_states + l->n_sequences;
+    tw_value **in = TW_NEW_ARRAY(l->n->im->arena, tw_value *, n_in + 1);
+    l->out = TW_NEW_ARRAY(l->n->im->arena, tw_value *, l->body->n_output + 1);
+    for (unsigned i = 0; i < l->n_states; i++)
+        in[i] = region->args[1 + i];
+    for (unsigned i = 0; i < l->n_sequences; i++)
+        if (!(in[l->n_states + i] = tw_gb_gather(l->g, l->sequences[i], step_of(s, i), 0)))
+            return false;
+    l->out[0] = tw_onnx_loop_scalar(l->g, TW_BOOL, 1);
+    return tw_onnx_inline_graph(l->n, l->body, in, n_in, l->out + 1) && keep_sizes(l) &&
+           (!s->steps || pause_behind(s));
+}
 
 static bool list(scan *s, const char *name, const int64_t **out, size_t *count, size_t wanted)
 {
@@ -124,7 +157,7 @@ static bool turn_sequences(scan *s)
         if (!tw_onnx_axis(l->n, s->in_axes ? s->in_axes[i] : 0, x->type->rank, &axis))
             return false;
         x = move_axis(l->g, x, axis, 0);
-        if (x && s->backwards && s->backwards[i])
+        if (x && s->backwards && s->backwards[i] && !s->steps)
             x = flip(l->g, x);
         if (!x)
             return false;
@@ -183,7 +216,7 @@ static bool build_scan(scan *s, tw_value **results)
         return false;
     l->open = TW_NEW_ARRAY(l->n->im->arena, uint32_t, l->n_states + 1);
     for (;;) {
-        if (!tw_onnx_loop_open(l) || !import_scan_body(l) || !tw_onnx_loop_settle(l))
+        if (!tw_onnx_loop_open(l) || !import_scan_body(s) || !tw_onnx_loop_settle(l))
             return false;
         if (l->again)
             tw_onnx_loop_drop(l);
@@ -214,13 +247,33 @@ bool tw_onnx_op_scan(tw_onnx_node *n)
     return true;
 }
 
+/* Lengths of a batch's sequences, input 0; running checks that the sequences are as long. */
+static tw_value *read_lengths(scan *s)
+{
+    tw_onnx_node *n = s->l.n;
+    tw_gb *g = n->g;
+    tw_value *x = s->in[s->l.n_states], *lengths = tw_onnx_index_exactly(n, 0, x->type->dims[0]);
+    if (x->type->rank < 2)
+        return tw_gb_error(g, "a sequence of %s; batch and steps are needed",
+                           tw_gb_type_text(g, x->type));
+    tw_value *wrong =
+        tw_gb_binary(g, TW_GRAPH_OR, tw_gb_binary_scalar(g, TW_GRAPH_LESS, lengths, 0),
+                     tw_gb_binary(g, TW_GRAPH_GREATER, lengths, tw_onnx_size_of(g, x, 1)));
+    wrong = tw_gb_reduce(g, TW_GRAPH_REDUCE_SUM, tw_gb_cast(g, wrong, TW_I64), 1, false);
+    return tw_onnx_bind_size(n, wrong, tw_gb_const(g, 0), "number of lengths that no sequence has")
+               ? lengths
+               : NULL;
+}
+
 /* Within the loop over a batch: the scan of one item. */
-static bool scan_item(tw_onnx_loop *batch, scan s)
+static bool scan_item(tw_onnx_loop *batch, scan s, tw_value *lengths)
 {
     tw_value **items = TW_NEW_ARRAY(batch->n->im->arena, tw_value *, s.n_in);
     for (unsigned i = 0; i < s.n_in; i++)
         if (!(items[i] = tw_gb_gather(batch->g, s.in[i], batch->op->regions[0].args[0], 0)))
             return false;
+    if (lengths && !(s.steps = tw_gb_gather(batch->g, lengths, batch->op->regions[0].args[0], 0)))
+        return false;
     s.l.initial = s.in = items;
     batch->out[0] = tw_onnx_loop_scalar(batch->g, TW_BOOL, 1);
     return build_scan(&s, batch->out + 1);
@@ -230,11 +283,10 @@ static bool scan_item(tw_onnx_loop *batch, scan s)
 bool tw_onnx_op_scan_8(tw_onnx_node *n)
 {
     scan s = {.l = {.n = n, .g = n->g}, .in = n->in + 1, .n_in = n->n_in - 1};
-    if (n->in[0])
-        return tw_onnx_error(n, "input 0: lengths of the sequences are not supported; it may be "
-                                "left out");
+    tw_value *lengths = NULL;
     if (!read_scan(&s) ||
-        !directions(&s, "directions", &s.backwards, &s.n_backwards, s.l.n_sequences))
+        !directions(&s, "directions", &s.backwards, &s.n_backwards, s.l.n_sequences) ||
+        (n->in[0] && !(lengths = read_lengths(&s))))
         return false;
     unsigned n_results = (unsigned)s.l.body->n_output;
     tw_onnx_loop batch = {.n = n, .g = n->g, .n_stacks = n_results};
@@ -245,7 +297,7 @@ bool tw_onnx_op_scan_8(tw_onnx_node *n)
     tw_expr size = s.in[0]->type->dims[0];
     batch.out = TW_NEW_ARRAY(n->im->arena, tw_value *, n_results + 1);
     do {
-        if (!tw_onnx_loop_open(&batch) || !scan_item(&batch, s))
+        if (!tw_onnx_loop_open(&batch) || !scan_item(&batch, s, lengths))
             return false;
     } while (begin_anew(&batch));
     if (!tw_onnx_loop_close(&batch, size))

@@ -41,6 +41,64 @@ bool tw_onnx_op_string_concat(tw_onnx_node *n)
     return tw_onnx_set(n, 0, elementwise(n, "concat_text", TW_STRING));
 }
 
+/* ---- Casts ---- */
+
+/* The wide type that stands for an element type. */
+static tw_elem wide_elem(tw_elem elem)
+{
+    return tw_elem_is_float(elem) ? TW_F64 : tw_elem_is_signed(elem) ? TW_I64 : TW_U64;
+}
+
+tw_value *tw_onnx_cast_text(tw_onnx_node *n, tw_value *x, tw_elem elem)
+{
+    bool reads = x->type->elem == TW_STRING;
+    tw_elem wide = wide_elem(reads ? elem : x->type->elem);
+    tw_onnx_result result = {reads ? wide : TW_STRING, x->type->rank, {NULL}};
+    memcpy(result.dims, x->type->dims, x->type->rank * sizeof *result.dims);
+    tw_value *from = reads ? x : tw_gb_cast(n->g, x, wide), *out;
+    if (!tw_onnx_routine(n, reads ? "read_numbers" : "write_numbers", &from, 1, NULL, 0, &result, 1,
+                         &out))
+        return NULL;
+    if (!reads)
+        return out;
+    if (wide == TW_F64 && elem != TW_F64) /* by way of f32 */
+        out = tw_gb_cast(n->g, out, TW_F32);
+    return tw_gb_cast(n->g, out, elem);
+}
+
+/* ---- Moving ---- */
+
+/* Numbers from *start on in the shape of x; *start is what follows. */
+static tw_value *places_of(tw_gb *g, const tw_value *x, tw_expr *start)
+{
+    tw_expr count = tw_gb_product(g, x->type->dims, x->type->rank);
+    tw_value *places = tw_gb_binary(g, TW_GRAPH_ADD, tw_gb_iota(g, TW_I64, 1, &count, 0),
+                                    tw_onnx_size_value(g, *start));
+    *start = tw_expr_add(g->ctx, *start, count);
+    return tw_gb_reshape(g, places, x->type->rank, x->type->dims);
+}
+
+bool tw_onnx_move_text(tw_onnx_node *n, const unsigned *list, unsigned count, tw_value *filler,
+                       tw_onnx_handler handler)
+{
+    enum { MOST = 4 };
+    tw_gb *g = n->g;
+    static const ProtobufCBinaryData empty;
+    tw_expr next = tw_gb_const(g, 1);
+    tw_value *flat[MOST] = {filler ? filler : tw_onnx_text_constant(n, &empty, 1, 0)};
+    flat[0] = tw_gb_reshape(g, flat[0], 1, &next);
+    for (unsigned i = 0; i < count; i++) {
+        tw_value **x = &n->in[list[i]];
+        tw_expr size = tw_gb_product(g, (*x)->type->dims, (*x)->type->rank);
+        flat[i + 1] = tw_gb_reshape(g, *x, 1, &size);
+        *x = places_of(g, *x, &next);
+        if (!*x)
+            return false;
+    }
+    return handler(n) &&
+           tw_onnx_set(n, 0, tw_gb_gather(g, tw_gb_concat(g, flat, count + 1, 0), n->out[0], 0));
+}
+
 bool tw_onnx_op_string_split(tw_onnx_node *n)
 {
     bool ok = true;

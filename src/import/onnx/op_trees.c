@@ -158,7 +158,9 @@ static bool two_classes(classes *c)
     }
     bool chances = positive && !(for_class[0] && for_class[1]);
     if (c->post == TW_ONNX_PROBIT)
-        return tw_onnx_error(c->t.n, "post_transform PROBIT of two classes");
+        return tw_onnx_error(
+            c->t.n, "post_transform PROBIT of a single score for two classes; engines do not say "
+                    "what the second score is");
     if (c->n_base == 2 && for_class[1])
         return tw_onnx_error(c->t.n, "base values for both of two classes, with votes for the "
                                      "second one; engines do not agree on what that means");
