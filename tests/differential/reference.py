@@ -89,6 +89,10 @@ def compute(graph):
     whole = make_model(graph.proto(names, typed=False), graph.opset)
     arrays = apart(lambda: _session(whole).run(names, graph.inputs))
     graph.values.update(zip(names, arrays))
+    for node in graph.nodes:
+        if node.op == "ReduceMean" and not graph.values[node.inputs[0]].size and any(
+                graph.values[name].size for name in node.outputs):
+            raise Unusable("the mean of nothing is undefined")
 
 
 def apart(function):
@@ -162,16 +166,22 @@ class _Noise:
         session = _session(self.graph.model())
         signs = {}
         for strength in STRENGTHS:
+            for name in self.factors:
+                ones = self.graph.inputs[name]
+                signs[name] = (random.choice((-1.0, 1.0), ones.shape)
+                               * random.uniform(0.5, 1.5, ones.shape))
             for sign in (strength, -strength):
-                feeds = dict(self.graph.inputs)
-                for name in self.factors:
-                    ones = feeds[name]
-                    if sign > 0:
-                        signs[name] = (random.choice((-1.0, 1.0), ones.shape)
-                                       * random.uniform(0.5, 1.5, ones.shape))
-                    feeds[name] = np.asarray(ones + sign * EPSILON[ones.dtype] * signs[name],
-                                             ones.dtype)
-                yield strength, session.run(self.graph.outputs, feeds)
+                yield strength, self._run_with(session, lambda name, s=sign: s * signs[name])
+        for sign in (1, -1):  # all one way: the largest of many rounded values moves by that alone
+            yield 1, self._run_with(session, lambda name, s=sign: s)
+
+    def _run_with(self, session, units):
+        """The outputs when each factor is off by so many units of rounding."""
+        feeds = dict(self.graph.inputs)
+        for name in self.factors:
+            ones = feeds[name]
+            feeds[name] = np.asarray(ones + EPSILON[ones.dtype] * units(name), ones.dtype)
+        return session.run(self.graph.outputs, feeds)
 
 
 class Unusable(Exception):
