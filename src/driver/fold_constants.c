@@ -78,13 +78,21 @@ static bool is_constant(const tw_value *value)
     return tw_graph_constant_value(value) != NULL;
 }
 
+/* Whether it makes something of nothing, which may be a mistake that no run may come to. */
+static bool needs_more(const tw_op *op)
+{
+    int64_t in = 1, out = 0;
+    return op->n_operands && tw_type_static_count(tw_operand(op, 0)->type, &in) && !in &&
+           tw_type_static_count(op->results[0].type, &out) && out;
+}
+
 /* Whether all operands are known and the results stay within the budget, which they are taken
  * from. */
 static bool can_fold(folder *f, const tw_op *op)
 {
     int64_t in = 0, out = 0, size;
     if (tw_graph_kind_of(op) == TW_GRAPH_COUNT || tw_is_graph(op, TW_GRAPH_CONSTANT) ||
-        op->n_regions || !(op->def->traits & TW_TRAIT_PURE) || !op->n_results)
+        op->n_regions || !(op->def->traits & TW_TRAIT_PURE) || !op->n_results || needs_more(op))
         return false;
     for (unsigned i = 0; i < op->n_operands; i++) {
         const tw_value *v = tw_operand(op, i);

@@ -93,6 +93,11 @@ static inline bool tw_is_size(tw_expr size, int64_t value)
 {
     return tw_expr_is_const(size) && size->value == value;
 }
+/* Whether the buffer is known to have no element. */
+bool tw_is_empty(const tw_value *buffer);
+/* An operation on a buffer without elements that takes some of them for `out`, which may have some:
+ * zeros, or an error when it is certain to run and to need one. */
+bool tw_lower_from_nothing(tw_lowering *l, const tw_op *op, tw_value *out);
 /* Whether a size may come to 0. */
 static inline bool tw_may_be_empty(tw_expr size)
 {

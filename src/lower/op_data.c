@@ -253,15 +253,14 @@ bool tw_lower_pad(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *cons
     const char *mode = tw_op_string(op, "mode", "constant");
     bool constant = !strcmp(mode, "constant");
     unsigned n = 0;
+    if (tw_is_empty(in[0]) && !constant)
+        return tw_lower_from_nothing(l, op, out[0]);
     tw_graph_exprs(l->ctx, op, "pads_begin", begin, TW_MAX_RANK);
     tw_graph_exprs(l->ctx, op, "pads_end", end, TW_MAX_RANK);
     open_stage(l, op, &s, out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++) {
         tw_expr size = tw_size(in[0], i), last = tw_expr_addc(l->ctx, size, -1);
         tw_expr at = tw_expr_sub(l->ctx, tw_stage_axis(&s, i), begin[i]);
-        if (tw_is_size(size, 0) && !constant)
-            return tw_error(l->ctx, op->loc, "cannot pad axis %u, which is empty, by mode '%s'", i,
-                            mode);
         index[i] = constant ? at : pad_index(&s, mode, at, size, begin[i], end[i]);
         if (constant) {
             where[n++] = at;

@@ -40,20 +40,14 @@ static tw_value *load_present(tw_stage *s, tw_value *x, const tw_expr *index, co
     return tw_stage_load_where(s, x, index, p->where, p->n, none);
 }
 
-static bool check_not_empty(tw_lowering *l, const tw_op *op, tw_expr size)
-{
-    return !tw_is_size(size, 0) ||
-           tw_error(l->ctx, op->loc, "'%s' takes elements from an axis without any", op->def->name);
-}
-
 bool tw_lower_gather(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out)
 {
     unsigned axis = (unsigned)tw_op_int(op, "axis", 0), n = in[1]->type->rank;
     tw_expr which[TW_MAX_RANK], index[TW_MAX_RANK];
     presence there = {.n = 0};
     tw_stage s;
-    if (!check_not_empty(l, op, tw_size(in[0], axis)))
-        return false;
+    if (tw_is_empty(in[0]))
+        return tw_lower_from_nothing(l, op, out[0]);
     tw_stage_elementwise(l, &s, "gather", out[0]);
     for (unsigned i = 0; i < n; i++)
         which[i] = tw_stage_axis(&s, axis + i);
@@ -71,8 +65,8 @@ bool tw_lower_gather_elements(tw_lowering *l, tw_op *op, tw_value *const *in, tw
     tw_expr index[TW_MAX_RANK];
     presence there = {.n = 0};
     tw_stage s;
-    if (!check_not_empty(l, op, tw_size(in[0], axis)))
-        return false;
+    if (tw_is_empty(in[0]))
+        return tw_lower_from_nothing(l, op, out[0]);
     tw_stage_elementwise(l, &s, "gather_elements", out[0]);
     for (unsigned i = 0; i < out[0]->type->rank; i++)
         index[i] = tw_stage_axis(&s, i);
@@ -118,9 +112,8 @@ bool tw_lower_gather_nd(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value
     tw_stage s;
     if (length < 0)
         return false;
-    for (unsigned i = batch; i < batch + n; i++)
-        if (!check_not_empty(l, op, tw_size(in[0], i)))
-            return false;
+    if (tw_is_empty(in[0]))
+        return tw_lower_from_nothing(l, op, out[0]);
     tw_stage_elementwise(l, &s, "gather_nd", out[0]);
     for (unsigned i = 0; i < batch; i++)
         index[i] = tw_stage_axis(&s, i);
@@ -139,12 +132,6 @@ static void copy_first(tw_lowering *l, const tw_op *op, tw_value *x, tw_value *o
     tw_stage_elementwise(l, &s, tw_name(l, tw_short_name(op), "_copy"), out);
     tw_stage_store_here(&s, tw_stage_load_broadcast(&s, x, out->type->rank), out);
     tw_stage_close(&s);
-}
-
-static bool is_empty(const tw_value *buffer)
-{
-    int64_t count;
-    return tw_type_static_count(buffer->type, &count) && !count;
 }
 
 /* The block runs only where the conditions, which are over symbols, hold. */
@@ -179,7 +166,7 @@ bool tw_lower_scatter_elements(tw_lowering *l, tw_op *op, tw_value *const *in, t
     presence there = {.n = 0};
     tw_stage s;
     copy_first(l, op, in[0], out[0]);
-    if (is_empty(in[2]))
+    if (tw_is_empty(in[2]))
         return true;
     tw_stage_elementwise(l, &s, "scatter_elements", in[2]);
     add_presence(&s, &there, tw_size(out[0], axis));
@@ -199,7 +186,7 @@ bool tw_lower_scatter_nd(tw_lowering *l, tw_op *op, tw_value *const *in, tw_valu
     if (length < 0)
         return false;
     copy_first(l, op, in[0], out[0]);
-    if (is_empty(in[2]))
+    if (tw_is_empty(in[2]))
         return true;
     tw_stage_elementwise(l, &s, "scatter_nd", in[2]);
     load_tuple(&s, in[1], out[0], 0, index, &there);

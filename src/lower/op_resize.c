@@ -249,6 +249,8 @@ bool tw_lower_resize(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *c
     unsigned corners = 1;
     tw_elem elem = in[0]->type->elem;
     r.elem = is_nearest ? elem : elem == TW_F64 ? TW_F64 : TW_F32;
+    if (tw_is_empty(in[0]))
+        return tw_lower_from_nothing(l, op, out[0]);
     if (!make_tables(&r, in[0], out[0]))
         return false;
     for (unsigned i = 0; i < r.rank; i++)

@@ -149,6 +149,24 @@ CASES = {
         loop_of("""r = If (more) <
           then_branch = a () => (float[u] s) { s = Concat <axis = 0> (x, x) },
           else_branch = e () => (float[v] t) { t = Neg (x) }>""", "float[w]"), SIZE_FEEDS),
+    "a loop over nothing": ("""
+      g (float[0, 2] x, float[2] first, int64 n) => (float[2] sum, float[n, 2] y) {
+        sum, y = Loop (n, , first) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] r, float[2] o) {
+          d = Identity (c)
+          u = Gather <axis = 0> (x, i)
+          r = Add (s, u)
+          o = Neg (u)
+        }>
+      }""", [dict(x=np.ones((0, 2), F32), first=np.array([3, 4], F32), n=i64(0))]),
+    "boxes of nothing": ("""
+      g (float[1, 0, 4] b, float[1, 2, 0] s) => (float[k, 4] y) {
+        most = Constant <value_int = 10> ()
+        overlap = Constant <value_float = 0.5> ()
+        kept = NonMaxSuppression (b, s, most, overlap)
+        columns = Constant <value_ints = [0, 2]> ()
+        places = Gather <axis = 1> (kept, columns)
+        y = GatherND (b, places)
+      }""", [dict(b=np.ones((1, 0, 4), F32), s=np.ones((1, 2, 0), F32))]),
     "rows that Scan makes": (
         scan_of("s = Range (zero, k, one)\n e = Cast <to = 1> (s)\n r = Mul (e, u)"), SIZE_FEEDS),
     "rows that Scan makes backwards": (
