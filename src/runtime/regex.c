@@ -4,13 +4,29 @@
  * lazy forms are like greedy ones and groups take nothing. */
 #include "runtime/regex.h"
 
+#include "runtime/letters.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PROGRAM = 1 << 16, MAX_DEPTH = 1000, MAX_REPEAT = 1000 };
 
-typedef enum op { CHAR, ANY, CLASS, SPLIT, JUMP, BEGIN, END, WORD, NO_WORD, MATCH } op;
+typedef enum op {
+    CHAR,
+    ANY,
+    ANY_LINE, /* and line ends too */
+    CLASS,
+    SPLIT,
+    JUMP,
+    BEGIN,
+    END,
+    BEGIN_LINE,
+    END_LINE,
+    WORD,
+    NO_WORD,
+    MATCH
+} op;
 
 typedef struct range {
     uint32_t low, high;
@@ -21,6 +37,7 @@ typedef struct instruction {
     uint32_t x,
         y;        /* CHAR: code point; SPLIT, JUMP: targets; CLASS: first range, number of ranges */
     bool negated; /* CLASS */
+    bool folded;  /* CHAR, CLASS: case does not count */
 } instruction;
 
 struct tw_regex {
@@ -35,7 +52,8 @@ typedef struct parser {
     const char *at;
     const char *error;
     unsigned depth;
-    bool quoted; /* within \Q…\E */
+    bool quoted;             /* within \Q…\E */
+    bool folded, all, lines; /* the flags i, s and m, of the group that is read */
 } parser;
 
 /* ---- Program ---- */
@@ -165,6 +183,14 @@ static bool escaped(parser *p, uint32_t *c)
     return true;
 }
 
+static bool emit_char(parser *p, uint32_t c)
+{
+    if (p->folded && !tw_has_known_case(c))
+        return fail(p,
+                    "a letter, of a script whose cases are not known, where case does not count");
+    return emit(p, (instruction){.op = CHAR, .x = c, .folded = p->folded});
+}
+
 /* ---- Classes ---- */
 
 typedef struct named_class {
@@ -269,6 +295,9 @@ static bool class_item(parser *p)
         if (!class_char(p, &high))
             return false;
     }
+    if (p->folded && !(tw_has_known_case(low) && tw_has_known_case(high)))
+        return fail(p,
+                    "a letter, of a script whose cases are not known, where case does not count");
     return high >= low ? add_range(p, low, high) : fail(p, "a range from high to low");
 }
 
@@ -286,17 +315,59 @@ static bool brackets(parser *p)
     return emit(p, (instruction){.op = CLASS,
                                  .x = (uint32_t)first,
                                  .y = (uint32_t)(p->re->n_ranges - first),
-                                 .negated = negated});
+                                 .negated = negated,
+                                 .folded = p->folded});
 }
 
 /* ---- Expressions ---- */
 
 static bool alternatives(parser *p);
 
-/* Behind the (. */
+/* Flags at p->at, behind (?, and what ends them: a : for a group, or a ) that is left. False when
+ * there are none. U is about which match is taken. */
+static bool flags(parser *p)
+{
+    bool on = true;
+    for (const char *at = p->at;; at++)
+        switch (*at) {
+        case 'i':
+            p->folded = on;
+            break;
+        case 's':
+            p->all = on;
+            break;
+        case 'm':
+            p->lines = on;
+            break;
+        case 'U':
+            break;
+        case '-':
+            if (!on || !strchr("ismU", at[1]) || !at[1])
+                return false;
+            on = false;
+            break;
+        case ':':
+        case ')':
+            p->at = at + (*at == ':');
+            return true;
+        default:
+            return false;
+        }
+}
+
+/* Behind the (, with flags of its own. */
 static bool group(parser *p)
 {
-    if (*p->at == '?') {
+    parser before = *p;
+    if (*p->at == '?' && strchr("ismU-", p->at[1]) && p->at[1]) {
+        p->at++;
+        if (!flags(p))
+            return fail(p, "flags that are not known");
+        if (*p->at == ')' && p->at[-1] != ':') { /* for the rest of the group that this is in */
+            p->at++;
+            return true;
+        }
+    } else if (*p->at == '?') {
         const char *name = p->at[1] == 'P' ? p->at + 2 : p->at + 1;
         const char *end = *name == '<' ? strchr(name, '>') : NULL;
         if (p->at[1] == ':')
@@ -311,6 +382,9 @@ static bool group(parser *p)
     if (!alternatives(p))
         return false;
     p->depth--;
+    p->folded = before.folded;
+    p->all = before.all;
+    p->lines = before.lines;
     return *p->at++ == ')' || (p->at--, fail(p, "a ( without )"));
 }
 
@@ -330,14 +404,15 @@ static bool escape(parser *p)
         return add_class(p, class, negated) &&
                emit(p, (instruction){.op = CLASS,
                                      .x = (uint32_t)first,
-                                     .y = (uint32_t)(p->re->n_ranges - first)});
+                                     .y = (uint32_t)(p->re->n_ranges - first),
+                                     .folded = p->folded});
     }
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (*p->at == places[i].letter) {
             p->at++;
             return emit(p, (instruction){.op = places[i].op});
         }
-    return escaped(p, &c) && emit(p, (instruction){.op = CHAR, .x = c});
+    return escaped(p, &c) && emit_char(p, c);
 }
 
 static bool atom(parser *p)
@@ -354,19 +429,19 @@ static bool atom(parser *p)
         return escape(p);
     case '.':
         p->at++;
-        return emit(p, (instruction){.op = ANY});
+        return emit(p, (instruction){.op = p->all ? ANY_LINE : ANY});
     case '^':
         p->at++;
-        return emit(p, (instruction){.op = BEGIN});
+        return emit(p, (instruction){.op = p->lines ? BEGIN_LINE : BEGIN});
     case '$':
         p->at++;
-        return emit(p, (instruction){.op = END});
+        return emit(p, (instruction){.op = p->lines ? END_LINE : END});
     case '*':
     case '+':
     case '?':
         return fail(p, "nothing before *, + or ?");
     default:
-        return emit(p, (instruction){.op = CHAR, .x = next_char(&p->at)});
+        return emit_char(p, next_char(&p->at));
     }
 }
 
@@ -425,13 +500,16 @@ static bool repeat(parser *p, size_t first, int least, int most)
     if (most < 0) {
         size_t last = re->n - size;
         if (least) /* L: x; split L, next */
-            return emit(p, (instruction){SPLIT, (uint32_t)last, (uint32_t)re->n + 1, false});
-        return insert(p, first,
-                      (instruction){SPLIT, (uint32_t)first + 1, (uint32_t)end + 2, false}) &&
-               emit(p, (instruction){JUMP, (uint32_t)first, 0, false});
+            return emit(p,
+                        (instruction){.op = SPLIT, .x = (uint32_t)last, .y = (uint32_t)re->n + 1});
+        return insert(
+                   p, first,
+                   (instruction){.op = SPLIT, .x = (uint32_t)first + 1, .y = (uint32_t)end + 2}) &&
+               emit(p, (instruction){.op = JUMP, .x = (uint32_t)first});
     }
     if (least == 0) { /* split next, behind; x */
-        if (!insert(p, first, (instruction){SPLIT, (uint32_t)first + 1, (uint32_t)end + 1, false}))
+        if (!insert(p, first,
+                    (instruction){.op = SPLIT, .x = (uint32_t)first + 1, .y = (uint32_t)end + 1}))
             return false;
         least = 1;
         first++;
@@ -439,7 +517,9 @@ static bool repeat(parser *p, size_t first, int least, int most)
     }
     for (int i = least; i < most; i++) {
         size_t at = re->n;
-        if (!emit(p, (instruction){SPLIT, (uint32_t)at + 1, (uint32_t)(at + 1 + size), false}) ||
+        if (!emit(p, (instruction){.op = SPLIT,
+                                   .x = (uint32_t)at + 1,
+                                   .y = (uint32_t)(at + 1 + size)}) ||
             !copy(p, first, end))
             return false;
     }
@@ -449,7 +529,7 @@ static bool repeat(parser *p, size_t first, int least, int most)
 static bool repeated(parser *p)
 {
     size_t first = p->re->n;
-    if (p->quoted ? !emit(p, (instruction){.op = CHAR, .x = next_char(&p->at)}) : !atom(p))
+    if (p->quoted ? !emit_char(p, next_char(&p->at)) : !atom(p))
         return false;
     if (p->quoted && p->at[0] == '\\' && p->at[1] == 'E') { /* what is last may be repeated */
         p->quoted = false;
@@ -500,7 +580,7 @@ static bool alternatives(parser *p)
     p->at++;
     if (++p->depth > MAX_DEPTH)
         return fail(p, "groups or alternatives nest too deep");
-    if (!insert(p, first, (instruction){SPLIT, (uint32_t)first + 1, 0, false}))
+    if (!insert(p, first, (instruction){.op = SPLIT, .x = (uint32_t)first + 1, .y = 0}))
         return false;
     size_t jump = p->re->n;
     if (!emit(p, (instruction){.op = JUMP}))
@@ -568,6 +648,10 @@ static bool holds(const machine *m, op place)
         return m->at == m->text;
     case END:
         return !*m->at;
+    case BEGIN_LINE:
+        return m->at == m->text || m->at[-1] == '\n';
+    case END_LINE:
+        return !*m->at || *m->at == '\n';
     default:
         return at_word_edge(m) == (place == WORD);
     }
@@ -595,6 +679,8 @@ static void add(machine *m, states *to, uint32_t start)
             break;
         case BEGIN:
         case END:
+        case BEGIN_LINE:
+        case END_LINE:
         case WORD:
         case NO_WORD:
             if (holds(m, in->op))
@@ -606,17 +692,25 @@ static void add(machine *m, states *to, uint32_t start)
     }
 }
 
+static bool in_class(const tw_regex *re, const instruction *in, uint32_t c)
+{
+    for (uint32_t i = 0; i < in->y; i++)
+        if (c >= re->ranges[in->x + i].low && c <= re->ranges[in->x + i].high)
+            return true;
+    return false;
+}
+
 static bool accepts(const tw_regex *re, const instruction *in, uint32_t c)
 {
-    bool inside = false;
-    if (in->op == CHAR)
-        return in->x == c;
-    if (in->op == ANY)
-        return c != '\n';
-    if (in->op != CLASS)
+    if (in->op == ANY || in->op == ANY_LINE)
+        return in->op == ANY_LINE || c != '\n';
+    if (in->op != CHAR && in->op != CLASS)
         return false;
-    for (uint32_t i = 0; i < in->y && !inside; i++)
-        inside = c >= re->ranges[in->x + i].low && c <= re->ranges[in->x + i].high;
+    uint32_t alike[TW_LETTERS_ALIKE] = {c};
+    unsigned n = in->folded ? tw_letters_alike(c, alike) : 1;
+    bool inside = false;
+    for (unsigned i = 0; i < n && !inside; i++)
+        inside = in->op == CHAR ? in->x == alike[i] : in_class(re, in, alike[i]);
     return inside != in->negated;
 }
 

@@ -11,6 +11,7 @@
  *                      nothing is left; params: 0 case stays, 1 lower, 2 upper; whether stop words
  *                      are told apart by case
  *   tw_rt_match_text   x, pattern (scalar, see regex.h) -> bool: all of the text matches */
+#include "runtime/letters.h"
 #include "runtime/regex.h"
 #include "runtime/routines.h"
 
@@ -175,33 +176,6 @@ int32_t tw_rt_split_text(const tw_abi_host *host, const tw_abi_value *in, uint32
 
 /* ---- Case ---- */
 
-/* Ranges of code points whose small letters are `step` behind the capital ones; of step 1: capital
- * and small ones by turns, capitals even or odd as the first one. */
-static const struct {
-    uint32_t first, last, step;
-} capitals[] = {
-    {'A', 'Z', 32},      {0xc0, 0xd6, 32},    {0xd8, 0xde, 32},   {0x100, 0x12f, 1},
-    {0x132, 0x137, 1},   {0x139, 0x148, 1},   {0x14a, 0x177, 1},  {0x179, 0x17e, 1},
-    {0x386, 0x386, 38},  {0x388, 0x38a, 37},  {0x38c, 0x38c, 64}, {0x38e, 0x38f, 63},
-    {0x391, 0x3a1, 32},  {0x3a3, 0x3ab, 32},  {0x400, 0x40f, 80}, {0x410, 0x42f, 32},
-    {0x460, 0x481, 1},   {0x48a, 0x4bf, 1},   {0x4d0, 0x52f, 1},  {0x531, 0x556, 48},
-    {0x1e00, 0x1e95, 1}, {0x1ea0, 0x1eff, 1},
-};
-
-static uint32_t change_case(uint32_t c, bool upper)
-{
-    for (size_t i = 0; i < sizeof capitals / sizeof *capitals; i++) {
-        uint32_t first = capitals[i].first, last = capitals[i].last, step = capitals[i].step;
-        if (step == 1 && c >= first && c <= last)
-            return first + ((c - first) & ~1u) + !upper;
-        if (step > 1 && !upper && c >= first && c <= last)
-            return c + step;
-        if (step > 1 && upper && c >= first + step && c <= last + step)
-            return c - step;
-    }
-    return c;
-}
-
 /* Copies the text in another case (0: as it is); the place behind it. Code points below 0x800 have
  * two bytes or fewer before and after, those up to 0xffff three. */
 static char *copy_case(char *to, const char *text, int64_t action)
@@ -219,7 +193,7 @@ static char *copy_case(char *to, const char *text, int64_t action)
                      : n == 2 ? (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu)
                               : (s[0] & 0x0fu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
         s += n;
-        c = change_case(c, action == 2);
+        c = tw_change_case(c, action == 2);
         if (c < 0x80) {
             *to++ = (char)c;
         } else if (c < 0x800) {

@@ -69,7 +69,20 @@ def pads():
                expected=[text("b", "e", "", shape=(3, 1))], const=(1,))
 
 
+def patterns():
+    texts = text("ab", "AB", "aB", "Ab", "a\nb", "a\nB", "", "\u00c4b", "\u00e4b", "\u212ab", "kB", "a",
+                 "b", "\u03c3\u03c2", "\u03a3\u03a3", "\u0436", "\u0416", "\u017f", "S", "\u0178", "\u1e9e",
+                 "\u00df")
+    for pattern in ("(?i)ab", "(?i:a)b", "(a(?i)b|k.)", "(?i)[^b]b", "(?i)[a-k]b", "(?s)a.b",
+                    "(?s-i:.)+", "(?m)a$\n^b", "(?im)A$.?\n?^B", "(?i)\u00e4b", "(?i)kb",
+                    "(?i)\u03c3+", "(?i)\u0436", "(?i)s", "(?i)[\u00df\u00ff]", "(?U)a*?b*",
+                    "(?i)(?-i)ab", "((?i)a)b", "(?i)\\x41B", "(?i)[[:upper:]]+",
+                    "(?i)[^[:upper:]]+", "(?i)\\w+", "(?i)\u017f"):
+        yield onnx("RegexFullMatch", [texts], {"pattern": pattern}, opset=20)
+
+
 def cases():
+    yield from patterns()
     yield from casts()
     yield from scatters()
     yield from pads()

@@ -43,6 +43,17 @@ static const row rows[] = {
     {"..", "\xc3\xa9\xe2\x82\xac|ab", "a|\xc3\xa9"},
     {"a.c", "abc", "a\nc"},
     {"[\xc3\xa0-\xc3\xbf]", "\xc3\xa9", "e"},
+    {"(?i)ab", "ab|AB|aB", "a|b"},
+    {"(?i:a)b", "ab|Ab", "aB|AB"},
+    {"(a(?i)b|c)d", "abd|aBd|Cd", "ABd|aBD"},
+    {"(?i)a(?-i)b", "ab|Ab", "aB"},
+    {"(?i)[a-c]x[^d-f]", "aXz|BxA", "axD|dxa"},
+    {"(?i)k\xc3\xa9", "K\xc3\x89|\xe2\x84\xaa\xc3\xa9", "ke"},
+    {"(?i)\\QaB\\E", "Ab", "a"},
+    {"(?s)a.c", "a\nc|abc", "ac"},
+    {"(?s:.)(?-s:.)", "\na", "a\n"},
+    {"(?m)a$\n^b", "a\nb", "ab"},
+    {"(?U)a*?(?is)", "|aa", "b"},
     {"www\\.[\\w.-]+\\.\\bcom\\b", "www.google.com", "www.bbc.co.uk"},
 };
 
@@ -77,10 +88,23 @@ static void patterns(void **state)
 static void wrong_patterns(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {
-        "(",       ")",    "[a",    "*",     "a{3,1}",
-        "a{2000}", "\\",   "[z-a]", "(?i)a", "\\p{L}",
-        "[[:x:]]", "\\x4", "(?<a",  "[\\",   "((((a{1000}){1000}){1000}){1000})"};
+    static const char *const wrong[] = {"(",
+                                        ")",
+                                        "[a",
+                                        "*",
+                                        "a{3,1}",
+                                        "a{2000}",
+                                        "\\",
+                                        "[z-a]",
+                                        "(?x)a",
+                                        "\\p{L}",
+                                        "[[:x:]]",
+                                        "\\x4",
+                                        "(?<a",
+                                        "(?i-)a",
+                                        "(?i)\xe1\x82\xa0",
+                                        "[\\",
+                                        "((((a{1000}){1000}){1000}){1000})"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *error = NULL;
         if (tw_regex_compile(wrong[i], &error) || !error)
