@@ -70,6 +70,14 @@ def lists():
     yield onnx("Split", [x, ints(1, 3, 2)], {"axis": 1}, {0: two, 1: ("k",)}, outputs=3)
 
 
+def grids():
+    for spatial in (2, 3):
+        theta = rand(2, spatial, spatial + 1)
+        size = ints(2, 3, 4, 5, 6)[:spatial + 2]
+        yield onnx("AffineGrid", [theta, size], {"align_corners": 0}, {0: ("n", None, None), 1: ("k",)},
+                   opset=20)
+
+
 def masks():
     """Ends of the keys, or ends and starts: the number of entries of the mask says which."""
     x, w, bias = rand(2, 5, 8), rand(8, 24, seed=1), rand(24, seed=2)
@@ -94,5 +102,6 @@ def cases():
     yield from resizes()
     yield from reductions()
     yield from lists()
+    yield from grids()
     yield from masks()
     yield from samples()

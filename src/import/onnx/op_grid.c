@@ -182,10 +182,14 @@ static bool affine_points(tw_onnx_node *n, tw_value *all, const tw_expr *space, 
 static bool affine_grid_runtime(tw_onnx_node *n, bool corners)
 {
     tw_gb *g = n->g;
-    size_t count;
+    size_t count = 0;
     tw_type theta = n->in[0]->type;
     tw_expr declared[6], hints[6] = {NULL};
-    tw_value *sizes = tw_onnx_index_vector(n, 1, &count);
+    bool known = theta->rank == 3 && tw_expr_is_const(theta->dims[1]);
+    tw_value *sizes = known ? tw_onnx_index_exactly(n, 1, tw_expr_addc(n->ctx, theta->dims[1], 2))
+                            : tw_onnx_index_vector(n, 1, &count);
+    if (known)
+        count = (size_t)theta->dims[1]->value + 2;
     if (!sizes || (count != 4 && count != 5) || theta->rank != 3)
         return sizes &&
                tw_onnx_error(n, "theta %s with %zu sizes", tw_gb_type_text(g, theta), count);
