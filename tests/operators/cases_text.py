@@ -65,6 +65,7 @@ def pads():
             for const in ((), (1,)):
                 inputs = [x, ints(1, 0, 0, 2)] + ([value] if value is not None else [])
                 yield onnx("Pad", inputs, {"mode": mode}, const=const, expected=[expected])
+    yield onnx("Trilu", [x], expected=[text("a", "b", "c", "", "e", "f", shape=(2, 3))])
     yield onnx("CenterCropPad", [x, ints(3, 1)],
                expected=[text("b", "e", "", shape=(3, 1))], const=(1,))
 

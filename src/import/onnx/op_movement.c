@@ -608,6 +608,8 @@ static bool trilu_runtime(tw_onnx_node *n, bool upper)
 
 bool tw_onnx_op_trilu(tw_onnx_node *n)
 {
+    if (n->in[0]->type->elem == TW_STRING)
+        return tw_onnx_move_text(n, (const unsigned[]){0}, 1, NULL, tw_onnx_op_trilu);
     bool ok = true;
     size_t count;
     int64_t upper = tw_onnx_int(n, "upper", 1, &ok), zero = 0;
