@@ -55,16 +55,17 @@ def roi_align():
 def resizes():
     """Axes that are too long for a table of where each place comes from."""
     tall, long = rand(1, 1, 3, 40000), rand(1, 1, 5, 150000)
-    for x, size in ((tall, [1, 1, 4, 70000]), (long, [1, 1, 2, 67000]), (tall, [1, 1, 3, 80000])):
-        size = np.array(size, np.int64)
-        for attrs in ({"mode": "nearest"}, {"mode": "linear"}, {"mode": "cubic"},
-                      {"mode": "nearest", "nearest_mode": "ceil"},
-                      {"mode": "cubic", "exclude_outside": 1},
-                      {"mode": "linear", "antialias": 1}, {"mode": "cubic", "antialias": 1}):
-            for coordinates in ("half_pixel", "asymmetric"):
-                yield onnx("Resize", [x, None, None, size],
-                           {**attrs, "coordinate_transformation_mode": coordinates}, const=(3,),
-                           opset=19, limit=3e-3 if "antialias" in attrs else 0)
+    plain = ({"mode": "nearest"}, {"mode": "linear"}, {"mode": "cubic"},
+             {"mode": "nearest", "nearest_mode": "ceil"}, {"mode": "cubic", "exclude_outside": 1})
+    smooth = ({"mode": "linear", "antialias": 1}, {"mode": "cubic", "antialias": 1})
+    for x, size, kinds, limit in ((tall, [1, 1, 4, 70000], plain, 0),
+                                  (long, [1, 1, 2, 67000], plain, 0),
+                                  (tall, [1, 1, 3, 80000], plain, 0),
+                                  (long, [1, 1, 2, 3], smooth, 3e-3)):
+        for attrs, coordinates in itertools.product(kinds, ("half_pixel", "asymmetric")):
+            yield onnx("Resize", [x, None, None, np.array(size, np.int64)],
+                       {**attrs, "coordinate_transformation_mode": coordinates}, const=(3,),
+                       opset=19, limit=limit)
 
 
 def affine_grids():
