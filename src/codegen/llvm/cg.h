@@ -89,8 +89,8 @@ typedef struct tw_cg_func {
     tw_map values;               /* tw_value -> tw_cg_value */
     tw_map symbol_atoms;         /* name -> atom number + 1 */
     TW_VEC(tw_cg_atom) atoms;
-    TW_VEC(LLVMValueRef) heap; /* stack slots of pointers to free */
-    LLVMBasicBlockRef fetching;   /* where `fetched` was */
+    TW_VEC(LLVMValueRef) heap;  /* stack slots of pointers to free */
+    LLVMBasicBlockRef fetching; /* where `fetched` was */
     TW_VEC(tw_cg_fetch) fetched;
     uint64_t stack_bytes;
     unsigned calls; /* of kernels so far */

@@ -252,7 +252,8 @@ bool tw_onnx_read_input(tw_context *ctx, const char *model, const char *name, co
 static bool read_inputs(tw_context *ctx, const Onnx__GraphProto *g, const char *prefix,
                         tw_arrays *out, size_t *numbers)
 {
-    tw_map initializers = tw_map_make(tw_context_arena(ctx)), none = tw_map_make(initializers.arena);
+    tw_map initializers = tw_map_make(tw_context_arena(ctx)),
+           none = tw_map_make(initializers.arena);
     size_t required = 0;
     for (size_t i = 0; i < g->n_initializer; i++)
         tw_map_put_str(&initializers, tw_onnx_text(g->initializer[i]->name), g->initializer[i]);

@@ -411,8 +411,8 @@ bool tw_onnx_expand_runtime(tw_onnx_node *n);
 bool tw_onnx_squeeze_runtime(tw_onnx_node *n);
 bool tw_onnx_unsqueeze_runtime(tw_onnx_node *n);
 bool tw_onnx_col2im_runtime(tw_onnx_node *n);
-/* For each axis of x whether it is among the `*count` axes (an i64 vector) of input i; running checks
- * that they are axes of x, and different ones. */
+/* For each axis of x whether it is among the `*count` axes (an i64 vector) of input i; running
+ * checks that they are axes of x, and different ones. */
 tw_value *tw_onnx_axis_mask(tw_onnx_node *n, tw_value *x, unsigned i, tw_expr *count);
 /* x with each axis cut in two, of which the second is whole where the mask holds and the first
  * elsewhere; `hints` of the first ones may be NULL. */
