@@ -45,10 +45,10 @@ extern const tw_lower_fn tw_graph_lowerings[TW_GRAPH_COUNT];
     X(trilu)                                                                                       \
     X(gather)                                                                                      \
     X(gather_elements)                                                                             \
-    X(gather_nd) X(scatter_elements) X(scatter_nd) X(resize) X(reduce) X(arg_reduce) X(softmax)    \
-        X(cumsum) X(top_k) X(matmul) X(matmul_bits) X(conv) X(conv_transpose) X(max_pool)          \
-            X(avg_pool) X(batch_norm) X(layer_norm) X(rms_norm) X(instance_norm) X(lrn)            \
-                X(attention)
+    X(gather_nd)                                                                                   \
+    X(scatter_elements) X(scatter_nd) X(resize) X(reduce) X(arg_reduce) X(softmax) X(cumsum)       \
+        X(top_k) X(matmul) X(matmul_bits) X(conv) X(conv_transpose) X(max_pool) X(avg_pool)        \
+            X(batch_norm) X(layer_norm) X(rms_norm) X(instance_norm) X(lrn) X(attention)
 #define X(name)                                                                                    \
     bool tw_lower_##name(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value *const *out);
 TW_LOWERINGS(X)

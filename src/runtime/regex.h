@@ -4,8 +4,9 @@
  * There are: characters, `.`, classes in brackets with ranges, negation and [:names:], \d \D \w \W
  * \s \S, escapes of punctuation, \a \f \n \r \t \v, \xHH, \x{H…}, \Q…\E, groups (…), (?:…),
  * (?P<name>…), (?<name>…), alternatives, * + ? {n} {n,} {n,m} and their lazy forms, ^ $ \A \z \b
- * \B, flags (?is), (?i-s:…) with i, m, s, U. Text is UTF-8; a byte that is none counts as a character
- * of its own. Not: \p{…}, \C, and letters without regard to case of scripts that letters.h has not.
+ * \B, flags (?is), (?i-s:…) with i, m, s, U. Text is UTF-8; a byte that is none counts as a
+ * character of its own. Not: \p{…}, \C, and letters without regard to case of scripts that
+ * letters.h has not.
  */
 #ifndef TW_RUNTIME_REGEX_H
 #define TW_RUNTIME_REGEX_H
