@@ -5,47 +5,12 @@
 #include "runtime/regex.h"
 
 #include "runtime/letters.h"
+#include "runtime/regex_program.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PROGRAM = 1 << 16, MAX_DEPTH = 1000, MAX_REPEAT = 1000 };
-
-typedef enum op {
-    CHAR,
-    ANY,
-    ANY_LINE, /* and line ends too */
-    CLASS,
-    SPLIT,
-    JUMP,
-    BEGIN,
-    END,
-    BEGIN_LINE,
-    END_LINE,
-    WORD,
-    NO_WORD,
-    MATCH
-} op;
-
-typedef struct range {
-    uint32_t low, high;
-} range;
-
-typedef struct instruction {
-    op op;
-    uint32_t x,
-        y;        /* CHAR: code point; SPLIT, JUMP: targets; CLASS: first range, number of ranges */
-    bool negated; /* CLASS */
-    bool folded;  /* CHAR, CLASS: case does not count */
-} instruction;
-
-struct tw_regex {
-    instruction *program;
-    size_t n, room;
-    range *ranges;
-    size_t n_ranges, room_ranges;
-};
 
 typedef struct parser {
     tw_regex *re;
@@ -121,7 +86,7 @@ static bool insert(parser *p, size_t place, instruction in)
 
 /* ---- Characters ---- */
 
-static uint32_t next_char(const char **at)
+uint32_t tw_regex_next_char(const char **at)
 {
     const unsigned char *s = (const unsigned char *)*at;
     unsigned n = *s < 0x80 ? 1 : *s >> 5 == 6 ? 2 : *s >> 4 == 14 ? 3 : *s >> 3 == 30 ? 4 : 0;
@@ -135,11 +100,6 @@ static uint32_t next_char(const char **at)
     }
     *at += n ? n : 1;
     return n ? c : 0x110000u + *s;
-}
-
-static bool is_word(uint32_t c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
 }
 
 static int hex(char c)
@@ -177,9 +137,9 @@ static bool escaped(parser *p, uint32_t *c)
         *c = (uint32_t)meanings[at - letters];
         return true;
     }
-    if (!*p->at || is_word((unsigned char)*p->at))
+    if (!*p->at || tw_regex_is_word((unsigned char)*p->at))
         return fail(p, "an escape that is not known");
-    *c = next_char(&p->at);
+    *c = tw_regex_next_char(&p->at);
     return true;
 }
 
@@ -261,7 +221,7 @@ static bool class_char(parser *p, uint32_t *c)
         p->at++;
         return escaped(p, c);
     }
-    *c = next_char(&p->at);
+    *c = tw_regex_next_char(&p->at);
     return true;
 }
 
@@ -441,7 +401,7 @@ static bool atom(parser *p)
     case '?':
         return fail(p, "nothing before *, + or ?");
     default:
-        return emit_char(p, next_char(&p->at));
+        return emit_char(p, tw_regex_next_char(&p->at));
     }
 }
 
@@ -529,7 +489,7 @@ static bool repeat(parser *p, size_t first, int least, int most)
 static bool repeated(parser *p)
 {
     size_t first = p->re->n;
-    if (p->quoted ? !emit_char(p, next_char(&p->at)) : !atom(p))
+    if (p->quoted ? !emit_char(p, tw_regex_next_char(&p->at)) : !atom(p))
         return false;
     if (p->quoted && p->at[0] == '\\' && p->at[1] == 'E') { /* what is last may be repeated */
         p->quoted = false;
@@ -618,136 +578,4 @@ void tw_regex_free(tw_regex *re)
     free(re->program);
     free(re->ranges);
     free(re);
-}
-
-/* ---- Matching ---- */
-
-/* The instructions that the machine is at, each once. */
-typedef struct states {
-    uint32_t *list, *mark; /* mark[i] == round: instruction i is there */
-    size_t n;
-} states;
-
-typedef struct machine {
-    const tw_regex *re;
-    const char *text, *at;
-    states now, next;
-    uint32_t *stack, round;
-} machine;
-
-static bool at_word_edge(const machine *m)
-{
-    bool before = m->at > m->text && is_word((unsigned char)m->at[-1]);
-    return before != is_word((unsigned char)*m->at);
-}
-
-static bool holds(const machine *m, op place)
-{
-    switch (place) {
-    case BEGIN:
-        return m->at == m->text;
-    case END:
-        return !*m->at;
-    case BEGIN_LINE:
-        return m->at == m->text || m->at[-1] == '\n';
-    case END_LINE:
-        return !*m->at || *m->at == '\n';
-    default:
-        return at_word_edge(m) == (place == WORD);
-    }
-}
-
-/* Adds an instruction and all that it leads to without a character. The stack holds each at most
- * twice. */
-static void add(machine *m, states *to, uint32_t start)
-{
-    size_t n = 0;
-    m->stack[n++] = start;
-    while (n) {
-        uint32_t i = m->stack[--n];
-        if (to->mark[i] == m->round)
-            continue;
-        to->mark[i] = m->round;
-        const instruction *in = &m->re->program[i];
-        switch (in->op) {
-        case SPLIT:
-            m->stack[n++] = in->y;
-            m->stack[n++] = in->x;
-            break;
-        case JUMP:
-            m->stack[n++] = in->x;
-            break;
-        case BEGIN:
-        case END:
-        case BEGIN_LINE:
-        case END_LINE:
-        case WORD:
-        case NO_WORD:
-            if (holds(m, in->op))
-                m->stack[n++] = i + 1;
-            break;
-        default:
-            to->list[to->n++] = i;
-        }
-    }
-}
-
-static bool in_class(const tw_regex *re, const instruction *in, uint32_t c)
-{
-    for (uint32_t i = 0; i < in->y; i++)
-        if (c >= re->ranges[in->x + i].low && c <= re->ranges[in->x + i].high)
-            return true;
-    return false;
-}
-
-static bool accepts(const tw_regex *re, const instruction *in, uint32_t c)
-{
-    if (in->op == ANY || in->op == ANY_LINE)
-        return in->op == ANY_LINE || c != '\n';
-    if (in->op != CHAR && in->op != CLASS)
-        return false;
-    uint32_t alike[TW_LETTERS_ALIKE] = {c};
-    unsigned n = in->folded ? tw_letters_alike(c, alike) : 1;
-    bool inside = false;
-    for (unsigned i = 0; i < n && !inside; i++)
-        inside = in->op == CHAR ? in->x == alike[i] : in_class(re, in, alike[i]);
-    return inside != in->negated;
-}
-
-static bool run(machine *m)
-{
-    m->round = 1;
-    add(m, &m->now, 0);
-    while (*m->at && m->now.n) {
-        uint32_t c = next_char(&m->at);
-        m->round++;
-        m->next.n = 0;
-        for (size_t i = 0; i < m->now.n; i++)
-            if (accepts(m->re, &m->re->program[m->now.list[i]], c))
-                add(m, &m->next, m->now.list[i] + 1);
-        states swapped = m->now;
-        m->now = m->next;
-        m->next = swapped;
-    }
-    for (size_t i = 0; i < m->now.n && !*m->at; i++)
-        if (m->re->program[m->now.list[i]].op == MATCH)
-            return true;
-    return false;
-}
-
-bool tw_regex_matches(const tw_regex *re, const char *text, bool *failed)
-{
-    uint32_t *memory = calloc(7 * re->n + 2, sizeof *memory);
-    *failed = !memory;
-    if (!memory)
-        return false;
-    machine m = {.re = re,
-                 .text = text,
-                 .at = text,
-                 .now = {memory, memory + re->n, 0},
-                 .next = {memory + 2 * re->n, memory + 3 * re->n, 0},
-                 .stack = memory + 4 * re->n};
-    bool matches = run(&m);
-    free(memory);
-    return matches;
 }
