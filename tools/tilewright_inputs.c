@@ -303,18 +303,34 @@ bool tw_bind_inputs(const tw_compile_args *args, const tw_model *model, const tw
     return true;
 }
 
+/* Arrays in mapped files lie at any address; what reads inputs may need them where their type says:
+ * copies of those that are not there. */
+static tw_arrays align(tw_context *ctx, const tw_arrays *arrays)
+{
+    tw_array *items = TW_NEW_ARRAY(tw_context_arena(ctx), tw_array, arrays->n + 1);
+    for (size_t i = 0; i < arrays->n; i++) {
+        const tw_array *a = &arrays->items[i];
+        size_t bytes = tw_elem_bits(a->elem) / 8;
+        items[i] = *a;
+        if (a->elem == TW_STRING || bytes < 2 || (uintptr_t)a->data % bytes == 0)
+            continue;
+        items[i].data = tw_context_alloc(ctx, a->size);
+        memcpy(items[i].data, a->data, a->size);
+    }
+    return (tw_arrays){items, arrays->n};
+}
+
 tw_session *tw_open_session(tw_context *ctx, tw_model *model, const tw_session_options *options,
                             const tw_arrays *inputs)
 {
     tw_session *session;
-    tw_session_options with_any = *options;
-    with_any.unaligned = true; /* parts of mapped files lie anywhere */
-    if (tw_session_create(model, &with_any, &session) != TW_STATUS_OK) {
+    tw_arrays aligned = align(ctx, inputs);
+    if (tw_session_create(model, options, &session) != TW_STATUS_OK) {
         tw_runtime_error(ctx);
         return NULL;
     }
     for (size_t i = 0; i < tw_model_get_info(model)->inputs; i++)
-        if (!tw_set_input(ctx, session, model, i, inputs)) {
+        if (!tw_set_input(ctx, session, model, i, &aligned)) {
             tw_session_destroy(session);
             return NULL;
         }

@@ -186,8 +186,9 @@ typedef struct tw_session_options {
                          The shared pool grows to the largest number asked for */
     tw_pool *pool;    /* NULL: the shared pool */
     bool profile;     /* measure kernels, see tw_session_kernel_time */
-    bool unaligned;   /* inputs and outputs may lie at any address: parts of mapped files. Every
-                         target so far reads and writes unaligned data */
+    bool unaligned;   /* inputs and outputs may lie at any address: parts of mapped files. The
+                         code of every target so far reads and writes unaligned data; routines that
+                         a model calls get inputs as they are */
     /* The embedder's own pool instead: must call body on disjoint pieces that make up
      * 0..count-1, and return when all are done; may be called within a body. `threads` says how
      * many it spreads over (0 counts as 1). */
