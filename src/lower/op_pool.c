@@ -41,7 +41,8 @@ bool tw_lower_max_pool(tw_lowering *l, tw_op *op, tw_value *const *in, tw_value 
     return true;
 }
 
-/* The number of taps of a window at position `at` that lie at or above 0 and below `size`. */
+/* The number of taps of a window at position `at` that lie at or above `low` and below `high`; 1 for
+ * none, so that the mean over nothing but padding is 0, as in onnxruntime. */
 static tw_expr count_taps(const tw_stage *s, const tw_window *w, unsigned i, tw_expr at,
                           tw_expr low, tw_expr high)
 {
@@ -52,7 +53,7 @@ static tw_expr count_taps(const tw_stage *s, const tw_window *w, unsigned i, tw_
     tw_expr end = tw_expr_binary(ctx, TW_EXPR_CEILDIV, tw_expr_sub(ctx, high, start), step);
     first = tw_expr_binary(ctx, TW_EXPR_MAX, first, zero);
     end = tw_expr_binary(ctx, TW_EXPR_MIN, end, w->kernel[i]);
-    return tw_expr_binary(ctx, TW_EXPR_MAX, tw_expr_sub(ctx, end, first), zero);
+    return tw_expr_binary(ctx, TW_EXPR_MAX, tw_expr_sub(ctx, end, first), tw_stage_int(s, 1));
 }
 
 /* The number of elements that the mean is over: a constant where no window is cut. */

@@ -74,7 +74,9 @@ def stft(b):
 def made_window(b):
     since(b, 17)
     op = b.choice(("HannWindow", "HammingWindow", "BlackmanWindow"))
-    return b.emit(op, [b.constant(np.array(b.int(4, 20), I64))], periodic=b.int(0, 1))
+    y = b.emit(op, [b.constant(np.array(b.int(4, 20), I64))], periodic=b.int(0, 1))
+    # Off zero, about which the ends are as rounding has it, and so is their sign.
+    return b.emit("Add", [y, b.constant(np.array(0.5, F32))])
 
 
 @family("more", 1)

@@ -273,6 +273,9 @@ def wide_windows():
         yield onnx("AveragePool", [x], {**attrs, "count_include_pad": 1})
     yield onnx("MaxPool", [rand(1, 2, 4, 2)], {"kernel_shape": [3, 3], "strides": [2, 2],
                                                "ceil_mode": 1})
+    # Nothing but padding under a window: its mean is 0.
+    yield onnx("AveragePool", [rand(1, 2, 1, 3)], {"kernel_shape": [2, 1], "pads": [1, 0, 1, 0],
+                                                   "dilations": [2, 2], "strides": [2, 1]})
 
 
 def cropping_pads():

@@ -66,7 +66,7 @@ static inline void release(imported *r)
 }
 
 /* Fails unless `part` occurs in the text; each further part behind the one before. */
-static inline void expect_parts(const imported *r, bool module, ...)
+static inline void expect_parts(const imported *r, int module, ...)
 {
     va_list parts;
     const char *at = r->text;
