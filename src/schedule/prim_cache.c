@@ -292,14 +292,9 @@ bool tw_do_set_scope(const tw_step *step)
     tw_block_info b;
     if (!tw_step_block(step, step->operands[0], &b))
         return false;
-    tw_value *buffer = tw_step_written(step, &b);
+    tw_value *buffer = tw_step_own_written(step, &b);
     if (!buffer)
         return false;
-    if (!tw_buffer_alloc(buffer))
-        return tw_step_refuse(step, "%%%s is not allocated by the kernel", tw_buffer_name(buffer));
-    for (const tw_use *use = buffer->uses; use; use = use->next)
-        if (tw_is_loop(use->user, TW_LOOP_VIEW))
-            return tw_step_refuse(step, "%%%s has views", tw_buffer_name(buffer));
     buffer->type = with_scope(step->ctx, buffer->type, tw_op_string(step->op, "scope", ""));
     return true;
 }

@@ -17,14 +17,9 @@ bool tw_do_storage_align(const tw_step *step)
         return false;
     int64_t axis = tw_op_int(step->op, "axis", 0), factor = tw_op_int(step->op, "factor", 1),
             offset = tw_op_int(step->op, "offset", 0);
-    tw_value *buffer = tw_step_written(step, &b);
+    tw_value *buffer = tw_step_own_written(step, &b);
     if (!buffer)
         return false;
-    if (!tw_buffer_alloc(buffer))
-        return tw_step_refuse(step, "%%%s is not allocated by the kernel", tw_buffer_name(buffer));
-    for (const tw_use *use = buffer->uses; use; use = use->next)
-        if (tw_is_loop(use->user, TW_LOOP_VIEW))
-            return tw_step_refuse(step, "%%%s has views", tw_buffer_name(buffer));
     if (axis < 0 || axis + 1 >= (int64_t)buffer->type->rank)
         return tw_step_refuse(step, "%%%s of rank %u has no axis %lld with one behind it",
                               tw_buffer_name(buffer), buffer->type->rank, (long long)axis);

@@ -48,6 +48,8 @@ tw_op *tw_step_own_loops(const tw_step *step, const tw_block_info *block);
 bool tw_step_whole(const tw_step *step, const tw_block_info *block);
 /* The buffer that the step's "write" counts among those that the block writes; else refuses. */
 tw_value *tw_step_written(const tw_step *step, const tw_block_info *block);
+/* The same of a buffer that the kernel allocates and that nothing views; else refuses. */
+tw_value *tw_step_own_written(const tw_step *step, const tw_block_info *block);
 /* Analyses all blocks below root; false with a diagnostic. */
 bool tw_step_blocks(const tw_step *step, tw_op *root, tw_block_list *out);
 /* Whether all that happens in the loop happens in blocks; else refuses. */

@@ -106,6 +106,23 @@ tw_value *tw_step_written(const tw_step *step, const tw_block_info *block)
     return buffer;
 }
 
+tw_value *tw_step_own_written(const tw_step *step, const tw_block_info *block)
+{
+    tw_value *buffer = tw_step_written(step, block);
+    if (!buffer)
+        return NULL;
+    if (!tw_buffer_alloc(buffer)) {
+        tw_step_refuse(step, "%%%s is not allocated by the kernel", tw_buffer_name(buffer));
+        return NULL;
+    }
+    for (const tw_use *use = buffer->uses; use; use = use->next)
+        if (tw_is_loop(use->user, TW_LOOP_VIEW)) {
+            tw_step_refuse(step, "%%%s has views", tw_buffer_name(buffer));
+            return NULL;
+        }
+    return buffer;
+}
+
 typedef struct block_walk {
     const tw_step *step;
     TW_VEC(tw_block_info *) found;

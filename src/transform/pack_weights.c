@@ -75,17 +75,23 @@ static tw_value *words(tw_builder *b, tw_value *x)
     return tw_graph_build(b, TW_GRAPH_WORDS, &x, 1, type, NULL);
 }
 
-/* Packed weights whose last two axes are that of the sum and that of the panel: words of the sum's
- * axis, in front of the panel's. */
-static tw_value *words_of_panels(tw_builder *b, tw_value *w)
+/* With the last two axes swapped. */
+static tw_value *swap_last(tw_builder *b, tw_value *x)
 {
     int64_t perm[TW_MAX_RANK];
-    unsigned rank = w->type->rank;
+    unsigned rank = x->type->rank;
     for (unsigned i = 0; i < rank; i++)
         perm[i] = i;
     perm[rank - 2] = rank - 1;
     perm[rank - 1] = rank - 2;
-    return transpose(b, words(b, transpose(b, w, perm)), perm);
+    return transpose(b, x, perm);
+}
+
+/* Packed weights whose last two axes are that of the sum and that of the panel: words of the sum's
+ * axis, in front of the panel's. */
+static tw_value *words_of_panels(tw_builder *b, tw_value *w)
+{
+    return swap_last(b, words(b, swap_last(b, w)));
 }
 
 /* The product in words: `w` are its packed weights. */
@@ -149,13 +155,7 @@ static bool make_straight(tw_rewriter *rw, tw_op *op, unsigned i, const char *at
 {
     tw_value *x = tw_operand(op, i);
     tw_builder *b = tw_rw_builder(rw, op);
-    int64_t perm[TW_MAX_RANK];
-    unsigned rank = x->type->rank;
-    for (unsigned k = 0; k < rank; k++)
-        perm[k] = k;
-    perm[rank - 2] = rank - 1;
-    perm[rank - 1] = rank - 2;
-    tw_op_set_operand(op, i, transpose(b, x, perm));
+    tw_op_set_operand(op, i, swap_last(b, x));
     tw_op_set_attr(op, attr, NULL);
     tw_rw_changed(rw, op);
     return true;
